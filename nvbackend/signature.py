@@ -121,7 +121,7 @@ class Im2col:
         return cls(count + 2, lower, upper, stride=None if stride is None else tuple(steps))
 
     def walked(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """How many places there are along each dimension walked, in an array of `shape`: P, Q of a convolution.
+        """How many positions the walk has along each dimension of an array of `shape`: P, Q of a convolution.
 
         Raises tensor-map.walked.
         """
@@ -169,7 +169,7 @@ class TensorMap:
 
     @property
     def bytes(self) -> int:
-        """The bytes one full box takes in shared memory, which is what it completes on its mbarrier."""
+        """The bytes of a full box in shared memory, which is also what it completes on its mbarrier."""
         count = 1
         for extent in self.box:
             count *= extent

@@ -59,7 +59,7 @@ _B = {"N": Major.K, "T": Major.MN}
 
 @user_facing
 def majors_of(letters: str) -> tuple[Major, Major]:
-    """Majorness of A and B: of NT both are MN-major, of TN both K-major. Raises atom.blas for other letters."""
+    """Majorness of A and B: for NT both are MN-major, for TN both are K-major. Raises atom.blas for other letters."""
     if len(letters) != 2 or not set(letters) <= set(_A):
         BLAS.fail(given=letters)
     return _A[letters[0]], _B[letters[1]]

@@ -124,7 +124,7 @@ class CompiledKernel(NotLoaded):
         return c_header(self)
 
     def html(self, timeline: Drawing | None = None) -> str:
-        """One page of HTML without requests: Python, machine form, PTX and SASS side by side, with linked lines.
+        """One HTML page that loads nothing else: Python, machine form, PTX and SASS side by side, with linked lines.
 
         Its packed words are decoded there, and its fragments and swizzles are drawn. `timeline` adds that of a launch
         in the simulator, `report.timeline()`.

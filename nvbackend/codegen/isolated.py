@@ -65,7 +65,7 @@ _FATAL = "LLVM ERROR:"
 
 @user_facing
 def compile_ir_isolated(ir_text: str, target: Target, *, optimize: int = 3) -> LlvmResult:
-    """`compile_ir` in another Python process: also where LLVM ends the process there is a Diagnostic.
+    """`compile_ir` in another Python process, so that there is a Diagnostic even if LLVM ends the process.
 
     Raises what `compile_ir` raises, llvm.cannot-select, llvm.no-library, or llvm.died. Costs a start of Python more.
     """

@@ -189,7 +189,7 @@ def find_ptxas(explicit: str | os.PathLike[str] | None = None) -> Tool:
 
 @user_facing
 def find_disassembler(explicit: str | os.PathLike[str] | None = None) -> Tool:
-    """nvdisasm, else cuobjdump, sought like ptxas. Raises sass.missing, or toolchain.broken."""
+    """nvdisasm, else cuobjdump, found like ptxas. Raises sass.missing, or toolchain.broken."""
     for name in DISASSEMBLERS:
         path = locate(name, explicit)
         if path is not None:

@@ -19,7 +19,7 @@ _MARK = "__deprecation__"
 
 
 class DeprecatedWarning(DiagnosticWarning, DeprecationWarning):
-    """The category of a call or an argument that a later release leaves out: what to write instead is in the text."""
+    """The category of a call or an argument that a later release removes; the text says what to write instead."""
 
     __module__ = __name__.partition(".")[0]
 

@@ -17,7 +17,7 @@ _NONE: Mapping[str, Any] = {}
 
 @user_facing
 def user_line() -> Location:
-    """The line of the user's program that runs; lines of packages that say that they are plumbing are passed.
+    """The line of the user's program that is running; lines of packages marked as plumbing are skipped.
 
     A language keeps it with what the user made there: for `at` of a rule's `fail`, and `k.location(line)`.
     """

@@ -68,7 +68,7 @@ class Simulator:
 
 @user_facing
 class SimulatedModule:
-    """A PTX module whose kernels can be launched. Its global variables live as long as it does."""
+    """A PTX module in the simulator, whose kernels can be launched. Its global variables live as long as it does."""
 
     def __init__(self, module: Module, known: Known) -> None:
         self._module = module
@@ -163,7 +163,7 @@ class SimulatedModule:
         checks: bool = True,
         limit: int = LIMIT,
     ) -> SteppedLaunch:
-        """A launch that has not begun, to be run step by step; arguments as for `launch`."""
+        """A launch that has not begun, to be run step by step; the arguments are those of `launch`."""
         program = self._program(name)
         launch, heaps = self._prepare(program, _dim(grid), _dim(block), cluster, shared, 0, args, (), limit)
         return SteppedLaunch(Execution(program, launch, heaps, Watch(checks)))

@@ -60,7 +60,7 @@ class SteppedLaunch:
         return self._running().threads
 
     def step(self, count: int = 1) -> bool:
-        """Execute so many instructions, each by the threads that are there; False when the launch has ended.
+        """Execute that many instructions, each for the threads that are at it; False if the launch has ended.
 
         Raises what the launch raises, and simulator.step after the end.
         """
@@ -87,7 +87,7 @@ class SteppedLaunch:
         return False
 
     def finish(self) -> Report:
-        """Run the rest; what the launch did, instructions alone. Raises what the launch raises."""
+        """Run the rest; returns what the launch did, with counts of instructions only. Raises what it raises."""
         while not self.has_ended:
             self.step()
         return self._execution.report
@@ -142,7 +142,7 @@ class SteppedLaunch:
         return found + [named.text(key) for key in named or () if key[0] == cta and named is not None]
 
     def waits(self) -> list[str]:
-        """Who waits where for what."""
+        """Which threads wait, where, and for what."""
         return list(self._described())
 
     def _described(self) -> Iterator[str]:

@@ -182,11 +182,11 @@ class TiledMMA:
         return self._first(MmaOperand.C, shape)
 
     def make_fragment_A(self, partitioned: Partition | AnyLayout) -> Fragment:
-        """What the instructions are given of A: descriptors, registers or tensor memory. Raises tiled-mma.fragment."""
+        """What the instructions take for A: descriptors, registers or tensor memory. Raises tiled-mma.fragment."""
         return make_fragment(self.atom, MmaOperand.A, partitioned)
 
     def make_fragment_B(self, partitioned: Partition | AnyLayout) -> Fragment:
-        """What the instructions are given of B. Raises tiled-mma.fragment."""
+        """What the instructions take for B. Raises tiled-mma.fragment."""
         return make_fragment(self.atom, MmaOperand.B, partitioned)
 
     def make_fragment_C(self, partitioned: Partition | AnyLayout) -> Fragment:
@@ -292,7 +292,7 @@ class TiledMMA:
         return coordinates
 
     def picture(self, operand: MmaOperand | str = MmaOperand.C, *, group: int | None = None) -> Picture:
-        """Who has which element of one `tile_size_mnk` of an operand, by threads, or by warps with `group` 32.
+        """Which thread has which element of one `tile_size_mnk` of an operand; with `group` 32, which warp.
 
         Of tcgen05 it is by CTAs. Raises tiled-mma.operand.
         """

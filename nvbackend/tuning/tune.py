@@ -31,7 +31,7 @@ _PLAIN = (type(None), bool, int, float, str, bytes)
 @record
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What `tune` chose: the best candidate's name, that kernel on the device, and how all of them did.
+    """What `tune` chose: the best candidate's name, its kernel on the device, and the results of all candidates.
 
     `timings` are those of the candidates that ran right, `failed` says why the others were left out, and `measured` is
     False where the result was on disk.
@@ -64,7 +64,7 @@ def tune(
     cache: Cache | None = None,
     **options: Any,
 ) -> Tuned:
-    """Compile `candidates`, run each once, time those that run right in turns, and choose the one of the least median.
+    """Compile `candidates`, run each once, time the correct ones in turns, and choose the one with the least median.
 
     `prepare(name, loaded)` gives the launch to measure, on `stream`. After one run of it `check(name)` says whether the
     numbers are right: let `prepare` clear the result, or a kernel that writes nothing passes with what another wrote. A

@@ -151,7 +151,7 @@ def attach(
     lowering: str = LOWERINGS[0],
     parameters: Sequence[Parameter] = (),
 ) -> AttachedBuilder:
-    """The calls of nvbackend at the place of `builder`, an llvmlite IRBuilder.
+    """A builder whose calls emit at the position of `builder`, an llvmlite IRBuilder.
 
     A function has one; attaching again with the same IRBuilder returns it. Its dynamic shared memory begins at byte
     `shared_base`, after the shared memory of its callers and owner. Without that it begins at 0, and `verify` refuses

@@ -34,7 +34,7 @@ class SharedTile:
 
     @property
     def cute(self) -> ComposedLayout:
-        """(M or N, K) of its rows, to elements from its address on: CuTe's sA or sB."""
+        """The layout from (M or N, K) of its rows to elements from its address on: CuTe's sA or sB."""
         return self.layout.first_rows(self.view)
 
     def at(self, row: Operand, column: Operand) -> Address:
@@ -121,7 +121,7 @@ class SharedTiles(KnownAttributes):
     count: int
 
     def at(self, index: Operand) -> SharedTile:
-        """The tile with this index (shared.tile for a number out of range)."""
+        """The tile with this index (shared.tile if a number is out of range)."""
         number = index if isinstance(index, int) else getattr(index, "constant", None)
         if isinstance(number, int) and not 0 <= number < self.count:
             TILE_INDEX.fail(given=number, count=self.count, last=self.count - 1)

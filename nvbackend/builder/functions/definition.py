@@ -37,7 +37,7 @@ def function(*, inline: bool = True, name: str | None = None) -> Callable[[Calla
 def function(
     decorated: Callable[..., Any] | None = None, /, *, inline: bool = True, name: str | None = None
 ) -> FunctionDefinition | Callable[[Callable[..., Any]], FunctionDefinition]:
-    """Decorate a function of the device, which kernels and other functions call: `y = scaled(k, x, 2.0)`.
+    """Decorate a device function, which kernels and other functions call: `y = scaled(k, x, 2.0)`.
 
     Its first parameter is the builder that calls it. The others are annotated with an element type (`nvb.f32`, packed
     values `nvb.u32`), `nvb.Pointer[element]` or `nvb.Pointer(element, space="shared", align=4)`; keyword-only
@@ -61,7 +61,7 @@ def function(
 
 @user_facing
 class FunctionDefinition(ByName):
-    """A function of the device, which is called with a builder and its arguments."""
+    """A device function, which is called with a builder and its arguments."""
 
     def __init__(self, function: Callable[..., Any], inline: bool, name: str | None) -> None:
         called = str(getattr(function, "__name__", "the function") if name is None else name)
@@ -107,7 +107,7 @@ class FunctionDefinition(ByName):
         constants: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> CompiledFunction:
-        """PTX of this function alone, `.visible` and called as C calls, for others to link: see CompiledFunction.
+        """PTX of only this function, `.visible` with C's calling convention, for others to link: see CompiledFunction.
 
         `threads` are those of a CTA of its callers, and `cluster` the CTAs of a cluster; without `threads` any caller
         may call it, and a function that depends on them is refused (function.threads). `name` is that in the PTX;

@@ -317,7 +317,7 @@ class Operations(FunctionBuilder):
         threads: int = 128,
         parts: int = 1,
     ) -> TmaEpilogue:
-        """What stores the 64 x `n` accumulators of `warpgroups` warpgroups to the tensor `target`.
+        """An epilogue that stores the 64 x `n` accumulators of `warpgroups` warpgroups to the tensor `target`.
 
         Elements of other products, `acc.elements()` of mma.sync or `mma.load(...)` of tcgen05, are a tile of `rows` x
         `n` of as many `threads`: 128 rows of four warps of tensor memory, or a tile of all threads of the CTA. In

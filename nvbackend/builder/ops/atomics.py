@@ -90,11 +90,11 @@ class Atomic(Noun):
     max = _update("max", "the greater of two integers of 32 or 64 bits, or of each two in vectors of f16 and bf16.")
 
     def inc(self, address: Address, limit: Operand, *, order: str = "relaxed", scope: str = "gpu") -> Value:
-        """atom.inc: one more, or 0 where the old value (u32) is `limit` or above."""
+        """atom.inc: add one, or write 0 if the old value (u32) is `limit` or above."""
         return self._one("inc", address, limit, order, scope)
 
     def dec(self, address: Address, limit: Operand, *, order: str = "relaxed", scope: str = "gpu") -> Value:
-        """atom.dec: one less, or `limit` where the old value (u32) is 0 or above `limit`."""
+        """atom.dec: subtract one, or write `limit` if the old value (u32) is 0 or above `limit`."""
         return self._one("dec", address, limit, order, scope)
 
     def and_(self, address: Address, value: Operand, *, order: str = "relaxed", scope: str = "gpu") -> Value:
@@ -148,7 +148,7 @@ class Atomic(Noun):
         order: str = "relaxed",
         scope: str = "gpu",
     ) -> Value | list[Value]:
-        """atom.cas: write `value` where the bits there are those of `expected`; returns what was there either way.
+        """atom.cas: write `value` if the bits in memory equal those of `expected`; returns the old value in any case.
 
         Any type of 16, 32 or 64 bits, or two of 64 bits as one of 128 (sm_90). It compares bits: of floats, 0.0 and
         -0.0 differ, and NaN equals itself.

@@ -81,7 +81,7 @@ class CtaWide(Noun):
         threads: int | None = None,
         barrier: Operand | None = None,
     ) -> tuple[Value, Value]:
-        """The greatest value of all threads and its index, by default the thread's number: of equal ones the least.
+        """The greatest value of all threads and its index, by default the thread's number; of equals the least index.
 
         The thread's number is that in the CTA in a group, too. NaN is greatest only where there is nothing else.
         `threads` and `barrier` are as in `reduce`. Raises what `reduce` raises.
@@ -96,7 +96,7 @@ class CtaWide(Noun):
         threads: int | None = None,
         barrier: Operand | None = None,
     ) -> tuple[Value, Value]:
-        """The least value of all threads and its index, as `argmax` has the greatest."""
+        """The least value of all threads and its index, like `argmax`."""
         return self._extreme("min", value, index, threads, barrier)
 
     def _extreme(
@@ -118,7 +118,7 @@ class CtaWide(Noun):
         threads: int | None = None,
         barrier: Operand | None = None,
     ) -> Any:
-        """`value` of all threads up to this one combined, in their order; itself left out where `exclusive`.
+        """`value` of all threads up to this one combined, in their order; without this thread's if `exclusive`.
 
         `initial` is what an exclusive scan begins with, and so what the first thread gets; by default what changes
         nothing (reduce.initial for a function). Otherwise as `reduce`, of a group of threads too; a function need not

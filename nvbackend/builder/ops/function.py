@@ -331,7 +331,7 @@ class FunctionBuilder:
         self._debug.print(text, values, when, end)
 
     def assert_(self, condition: Operand, text: str = "", *values: object) -> None:
-        """End the launch where `condition` (a predicate) does not hold, with `text`, at most 8 `values` and the place.
+        """End the launch if `condition` (a predicate) does not hold, with `text`, at most 8 `values` and the line.
 
         The call that synchronises raises launch.assertion, with the kernel, this line, the thread and the values.
         On a GPU the process's CUDA context is lost by then, with all of its memory: the driver ends it. `debug=False`
@@ -363,7 +363,7 @@ class FunctionBuilder:
 
     @with_block
     def allow(self, *rules: str, reason: str = "") -> Iterator[None]:
-        """Leave out what `rules` report of the instructions in the block; `reason` is for those who read the report.
+        """Suppress what `rules` report about the instructions in the block; `reason` is shown in the report.
 
         Only rules of the protocols, which follow what a kernel does, can be allowed (allow.legality). Raises
         allow.unknown too; an allowance of nothing is the warning allow.unused. For the whole kernel write

@@ -211,7 +211,7 @@ class Warp(Noun):
         width: int = 32,
         nan: bool = False,
     ) -> Any:
-        """`value` of the lanes of a segment up to this one combined, in their order; itself left out if `exclusive`.
+        """`value` of the lanes of a segment up to this one combined, in order; without this lane's if `exclusive`.
 
         `initial` is what an exclusive scan begins with, and so what the first lane gets; by default what changes
         nothing (reduce.initial for a function). It takes log2(width) shuffles, and one more if exclusive. Otherwise as
@@ -243,7 +243,7 @@ class Warp(Noun):
     def argmin(
         self, value: Operand, index: Operand, *, members: Operand = warp.ALL_LANES, width: int = 32
     ) -> tuple[Value, Value]:
-        """The least value of a segment and its `index`, as `argmax` has the greatest."""
+        """The least value of a segment and its `index`, like `argmax`."""
         best = (as_value(self._k, value), as_index(self._k, index))
         least, at = self.reduce(extreme_of_pairs(self._k, "min"), best, members=members, width=width)
         return least, at

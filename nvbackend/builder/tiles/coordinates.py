@@ -63,7 +63,7 @@ class Coordinates(Uncopied):
         return self._parts[0].shape if self._parts else ()
 
     def partition(self, cut: Cut) -> Coordinates:
-        """The part that `cut` gives, as `Tensor.partition` has it."""
+        """The part that `cut` selects, like `Tensor.partition`."""
         parts = []
         for part in self._parts:
             own = run_callback("Coordinates.partition", cut, part.layout, gives=(Partition,))
@@ -80,7 +80,7 @@ class Coordinates(Uncopied):
         return f"<coordinates of shape {self.shape}>"
 
     def below(self, *bounds: Operand | None) -> Inside:
-        """Where every index is below its bound, None for a dimension without one: `where` of `k.copy`.
+        """The elements whose every index is below its bound (None: no bound), as `where` of `k.copy`.
 
         Raises tensor.below for a bound too few or too many.
         """

@@ -80,7 +80,7 @@ class Tensor(KnownAttributes):
 
     @property
     def address(self) -> Address:
-        """Where it begins: the address of its first element, but for the swizzle of a swizzled tensor."""
+        """Where it begins: the address of its first element, before the swizzle of a swizzled tensor."""
         return Walker(self).begin
 
     @property
@@ -90,7 +90,7 @@ class Tensor(KnownAttributes):
 
     @property
     def shape(self) -> IntTuple:
-        """The extents; values where they are known at run time only."""
+        """The extents; those that are known only at run time are values."""
         extents: IntTuple = valued(self._extents)
         return extents
 
@@ -100,7 +100,7 @@ class Tensor(KnownAttributes):
 
     @property
     def layout(self) -> AnyLayout:
-        """From a coordinate to the element's index; strides that are known at run time only are 0 in it."""
+        """From a coordinate to the element's index; strides that are known only at run time are 0 in it."""
         return self._terms[0].part.layout
 
     def partition(self, cut: Cut) -> Tensor:

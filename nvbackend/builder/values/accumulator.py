@@ -57,7 +57,7 @@ class Registers(Emitter, Protocol):
 
 @user_facing
 class Accumulator(Placed):
-    """D of one `wgmma` instruction: M x N elements over the 128 threads of a warpgroup, `registers` a thread.
+    """D of one `wgmma` instruction: M x N elements over the 128 threads of a warpgroup, `registers` for each thread.
 
     A fresh or cleared accumulator is overwritten by the next mma (scale-D 0); every mma after that adds (scale-D 1).
     Where no mma may have followed, such as in a loop that may have no iterations, a read sets the registers to 0 first

@@ -288,7 +288,7 @@ class Value(Arithmetic):
 
     @property
     def constant(self) -> Number | None:
-        """Its build-time constant, None if it is not constant."""
+        """Its value if it is known at build time, else None."""
         return known_number(self._ir, self._type)
 
     @user_facing

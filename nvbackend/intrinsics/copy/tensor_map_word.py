@@ -80,7 +80,7 @@ WORD = PackedWord(
 @user_facing
 @dataclass(frozen=True, slots=True)
 class TensorMapWord:
-    """A tensor map in tile mode as its 128 bytes hold it, and as tensormap.replace changes it.
+    """The fields of a tensor map in tile mode, as its 128 bytes hold them and tensormap.replace changes them.
 
     Tuples have the innermost dimension first. `global_dim` and `box_dim` are in elements of type `element` (as
     tensormap.replace calls it, such as "f16"), `global_stride` in bytes, one fewer than dimensions; `element_stride`

@@ -112,7 +112,7 @@ def multiplicands_of(element: ElementType) -> Multiplicands | None:
 
 
 def common_multiplicands(a: ElementType, b: ElementType) -> Multiplicands | None:
-    """The set that A and B are both of, None where wgmma does not multiply them."""
+    """The set to which A and B both belong; None if wgmma does not multiply them."""
     kind = multiplicands_of(a)
     return kind if kind is not None and b in kind.types else None
 

@@ -113,7 +113,7 @@ class Role(enum.Enum):
 
 
 class Effect(enum.Flag):
-    """What an instruction does besides its results; LLVM attributes and protocol analyses derive from it."""
+    """What an instruction does in addition to its results; LLVM attributes and protocol analyses follow from it."""
 
     NONE = 0
     CONVERGENT = enum.auto()  # every thread of the warp or warpgroup executes it together
@@ -156,7 +156,7 @@ class RowOperand:
 
     @property
     def numbers(self) -> Legal:
-        """What an immediate can be, one number at least; nothing for what is in registers."""
+        """The numbers that an immediate can be, at least one; empty for an operand in registers."""
         return self.values or ()
 
     @property
@@ -276,7 +276,7 @@ class Row:
 
     @property
     def is_pure(self) -> bool:
-        """Whether nothing but its results tells that it was executed, so that LLVM may drop it."""
+        """Whether it has no effect but its results, so that LLVM may drop it."""
         return self.effects is Effect.NONE and self.semantics.completion is None
 
     def is_available(self, features: Feature, ptx_version: PtxVersion) -> bool:

@@ -70,7 +70,7 @@ class Proxy(_Word):
 
 
 class Completion(_Word):
-    """By what it is known that an asynchronous operation is done."""
+    """How a thread learns that an asynchronous operation is done."""
 
     MMA_GROUP = "groups of wgmma"
     COPY_GROUP = "groups of cp.async"
@@ -108,7 +108,7 @@ class FenceOf(_Word):
 
 @dataclass(frozen=True, slots=True)
 class FenceSemantics:
-    """A fence; `shared` tells whether shared memory is among what it orders."""
+    """A fence; `shared` says whether it orders accesses to shared memory."""
 
     of: FenceOf
     shared: bool = True
@@ -138,7 +138,7 @@ Extent = int | str | Matrix | None
 
 @dataclass(frozen=True, slots=True)
 class MemoryOperand:
-    """Memory that an instruction reads or, if it `writes`, changes: where its operand says, in that register's space.
+    """Memory that an instruction reads or, if `writes`, changes: at its operand's address, in that register's space.
 
     An operand of 64 bits is a descriptor of shared memory. `lanes` of a warp give an address each, 0 where their number
     is not known, None where all that execute it give one. `by_each_warp`: all of it, and not a part each.
@@ -156,12 +156,12 @@ class MemoryOperand:
 
 
 def reads(name: str, extent: Extent = None, lanes: int | None = None) -> MemoryOperand:
-    """The instruction reads where operand `name` says."""
+    """The instruction reads at the address in operand `name`."""
     return MemoryOperand(name, False, extent, lanes)
 
 
 def writes(name: str, extent: Extent = None, lanes: int | None = None) -> MemoryOperand:
-    """The instruction writes where operand `name` says."""
+    """The instruction writes at the address in operand `name`."""
     return MemoryOperand(name, True, extent, lanes)
 
 
@@ -215,7 +215,7 @@ class Budget(_Word):
 @record
 @dataclass(frozen=True)
 class Semantics:
-    """All of it. `repr` shows what differs from an instruction that only computes.
+    """What an instruction is to the analyses. `repr` shows what differs from an instruction that only computes.
 
     Of asynchronous operations that complete in one way it `issues` one, `commits` those issued so far to a group,
     `awaits` all groups but `pending`, or `tracks` those issued so far: it arrives on an mbarrier when they are done.
@@ -258,7 +258,7 @@ class Semantics:
 
     @cached_property
     def completion(self) -> Completion | None:
-        """By what the asynchronous operations complete that it is a step of."""
+        """What completes the asynchronous operations of which it is a step."""
         return self.issues or self.commits or self.awaits or self.tracks
 
     def arrives_at(self, scope: Scope) -> bool:
@@ -272,14 +272,14 @@ class Semantics:
         return barrier is not None and barrier.waits and barrier.scope is scope
 
     def accesses(self, name: str) -> MemoryOperand | None:
-        """How it accesses memory where operand `name` says, None if it does not."""
+        """How it accesses memory at the address in operand `name`; None if it does not."""
         for use in self.memory:
             if use.name == name:
                 return use
         return None
 
     def said(self) -> Iterator[tuple[str, object]]:
-        """What it says, by the names of the fields."""
+        """What it says, by field name."""
         for part in fields(self):
             value = getattr(self, part.name)
             if part.compare and value != part.default:

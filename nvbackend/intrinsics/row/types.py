@@ -166,7 +166,7 @@ class Scalar:
 
     @property
     def asserted(self) -> str:
-        """What is asserted, for people."""
+        """What is asserted, as text."""
         said = [] if self.minimum is None else [f"at least {self.minimum}"]
         said += [] if self.maximum is None else [f"at most {self.maximum}"]
         said += [] if self.multiple_of == 1 else [f"a multiple of {self.multiple_of}"]

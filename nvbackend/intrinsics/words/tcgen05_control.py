@@ -94,7 +94,7 @@ class Tcgen05Ctrl:
         return SEED_KINDS[self.mma_kind]
 
     def encode(self, *, into: int = 0) -> int:
-        """The seed's 32-bit word; of what `into` held, nothing is left, reserved bits least of all."""
+        """The seed's 32-bit word; no bit of what `into` held is kept, in particular no reserved bit."""
         return CONTROL_WORD.encode(self._values(), into=into)
 
     @classmethod
@@ -129,7 +129,7 @@ class Tcgen05Collector:
             SHARED_BIT.fail(collector=self.collector_a.name)
 
     def encode(self, *, into: int = 0) -> int:
-        """The seed's 32-bit word; of what `into` held, nothing is left, reserved bits least of all."""
+        """The seed's 32-bit word; no bit of what `into` held is kept, in particular no reserved bit."""
         mode = SeedCollector.FILL_USE if self.ashift else self.collector_a
         return COLLECTOR_WORD.encode({"valid": int(self.valid), "collector_a": mode.value}, into=into)
 

@@ -13,7 +13,7 @@ from nvbackend.isel.machine.function import MachineFunction
 
 @user_facing
 class Flow:
-    """The instructions of a finished kernel, and which ways lead from one to another.
+    """The instructions of a finished kernel, and which paths lead from one to another.
 
     `function` is the machine form, with plain loads and stores of global memory among its instructions. A way is one
     along the branches, whatever their conditions are; a site is "after" another one where the other is executed first.
@@ -36,7 +36,7 @@ class Flow:
         return tuple(site for of_block in self._by_block.values() for site in of_block)
 
     def reaches(self, first: Site | None, second: Site | None, *, without: Collection[Site] = ()) -> bool:
-        """Whether a way leads from after `first` to `second`, and passes none of `without`.
+        """Whether a path leads from after `first` to `second`, and passes none of `without`.
 
         None is the entry as `first`, and the end of the kernel as `second`. A site reaches itself in a loop.
         """
@@ -66,15 +66,15 @@ class Flow:
         return (site for site in self._by_block[block][start:] if site.position == goal or site.position in avoided)
 
     def dominates(self, first: Site, second: Site) -> bool:
-        """Whether every way from the entry to `second` passes `first`; so does a site that no way leads to."""
+        """Whether every path from the entry to `second` passes `first`; True if no path leads to `second`."""
         return first.position == second.position or not self.reaches(None, second, without=(first,))
 
     def postdominates(self, first: Site, second: Site) -> bool:
-        """Whether every way from `second` to the end of the kernel passes `first`."""
+        """Whether every path from `second` to the end of the kernel passes `first`."""
         return first.position == second.position or not self.reaches(second, None, without=(first,))
 
     def threads(self, site: Site) -> frozenset[int] | None:
-        """The threads of the CTA that may come to a site, by their numbers; None where nothing is known of them.
+        """The threads of the CTA that may reach a site, by their numbers; None if they are not known.
 
         Those are left out that a branch over numbers known at build time keeps from it.
         """

@@ -132,7 +132,7 @@ class Target:
         return cls(name, number, suffix, _features(number, suffix), version)
 
     def has(self, features: Feature) -> bool:
-        """Whether every one of `features` is there."""
+        """Whether the target has all of `features`."""
         return features in self.features
 
     @property
@@ -152,12 +152,12 @@ class Target:
 
     @property
     def has_arch_conditional(self) -> bool:
-        """Whether its name has the suffix `a`: what only this very chip has is there."""
+        """Whether its name has the suffix `a`: it has the features that only this chip has."""
         return self.has(Feature.ARCH_CONDITIONAL)
 
     @property
     def has_family_conditional(self) -> bool:
-        """Whether its name has a suffix: what the chips of this family share is there."""
+        """Whether its name has a suffix: it has the features that the chips of this family share."""
         return self.has(Feature.FAMILY_CONDITIONAL)
 
     @property

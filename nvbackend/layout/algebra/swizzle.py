@@ -252,7 +252,7 @@ AnyLayout: TypeAlias = Layout | ComposedLayout
 
 @user_facing
 def cosize(a: AnyLayout) -> int:
-    """One more than the largest index of a layout: what it needs of memory. A swizzle is not counted.
+    """One more than the largest index of a layout: the elements of memory that it needs. A swizzle is not counted.
 
     Raises layout-algebra.run-time.
     """

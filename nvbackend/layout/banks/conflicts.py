@@ -114,7 +114,7 @@ class BankAccess:
 
     @property
     def wavefronts(self) -> int:
-        """Passes over the banks that the access takes.
+        """How many wavefronts the access takes.
 
         The counter l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld of Nsight Compute. Where threads that differ in
         one of the two lowest bits of their number read the same in every pair, chips may serve two phases at once:

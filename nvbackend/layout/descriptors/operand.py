@@ -77,7 +77,7 @@ class CanonicalForm:
         return (across, along) if self.major is Major.K else (along, across)
 
     def layout(self, extents: tuple[int, int], bits: int, offsets: dict[Stride, int]) -> Layout:
-        """The layout of (M or N, K), in elements of `bits` bits, before the swizzle. `offsets` are in bytes.
+        """The layout of (M or N, K), in elements of `bits` bits, without the swizzle. `offsets` are in bytes.
 
         Extents are whole chunks and lines; with 128 bits an element is a chunk.
         """

@@ -38,7 +38,7 @@ class Report(Facts):
         return lines.by_line(self.kernel, self.record.uses.values(), is_whole=self.is_whole)
 
     def timeline(self, *, first: int = 0, last: int | None = None, cta: int = 0) -> Timeline:
-        """Who waits for whom from step `first` to step `last` (None: as much as a picture holds), as an SVG document.
+        """Warps, waits and operations in flight from step `first` to `last` (None: what a picture holds), as SVG.
 
         `cta` is the rank of a CTA in the first cluster. Raises simulator.report where the launch was asked for none.
         """

@@ -31,7 +31,7 @@ class CpAsync(Noun):
         prefetch: int | None = None,
         cache_policy: Operand | None = None,
     ) -> None:
-        """cp.async: copy `size` bytes (4, 8, 16; with cg 16) from global to shared memory, each thread its own.
+        """cp.async: copy `size` bytes (4, 8, 16; with cg only 16) from global to shared memory, in each thread.
 
         Only `read_bytes` are read, and the rest is filled with zeros; where the predicate `ignore` holds, all of it is.
         `prefetch` 64, 128 or 256 bytes to L2 as well. Raises instruction.variant, target.feature,

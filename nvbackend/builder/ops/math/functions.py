@@ -47,7 +47,7 @@ class Math(Emission):
     # -- extremes and signs -------------------------------------------------------------------------------------------
 
     def min(self, left: Operand, right: Operand, *, nan: bool = False, ftz: bool | None = None) -> Value:
-        """The lesser of two values of one type: of -0.0 and 0.0 the first, of NaN and a number the number.
+        """The lesser of two values of one type: -0.0 is less than 0.0, and a number wins over NaN.
 
         With `nan`, NaN where either is NaN (min.NaN: f16, bf16 and f32, from sm_80 on; target.feature). `ftz`: of f32
         and f16, subnormal numbers are 0. Integers take neither (call.no-effect). PTX ISA 9.7.3.
@@ -55,7 +55,7 @@ class Math(Emission):
         return self._extreme("min", left, right, nan=nan, ftz=ftz)
 
     def max(self, left: Operand, right: Operand, *, nan: bool = False, ftz: bool | None = None) -> Value:
-        """The greater of two values of one type: of -0.0 and 0.0 the second, of NaN and a number the number.
+        """The greater of two values of one type: 0.0 is greater than -0.0, and a number wins over NaN.
 
         With `nan`, NaN where either is NaN (max.NaN: f16, bf16 and f32, from sm_80 on; target.feature). `ftz`: of f32
         and f16, subnormal numbers are 0. Integers take neither (call.no-effect). PTX ISA 9.7.3.
@@ -63,7 +63,7 @@ class Math(Emission):
         return self._extreme("max", left, right, nan=nan, ftz=ftz)
 
     def abs(self, value: Operand) -> Value:
-        """The value without its sign; of the lowest integer that integer. PTX ISA 9.7.1, 9.7.3 (abs)."""
+        """The absolute value; the lowest integer stays as it is. PTX ISA 9.7.1, 9.7.3 (abs)."""
         operand = as_value(self._k, value)
         if operand.type.is_integer:
             return select(self._k, operand < 0, -operand, operand) if operand.type.is_signed else operand
@@ -88,7 +88,7 @@ class Math(Emission):
         return self._native("trunc", value)
 
     def rint(self, value: Operand) -> Value:
-        """The integer nearest to `value`, of two the even one, as a float of its type. PTX ISA 9.7.9 (cvt.rni)."""
+        """The integer nearest to `value`, the even one of two, as a float of its type. PTX ISA 9.7.9 (cvt.rni)."""
         return self._native("roundeven", value, name="rint")
 
     # -- with one rounding --------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class Math(Emission):
         rounding: str | None = None,
         ftz: bool | None = None,
     ) -> Value:
-        """a / b, rounded once: to nearest even, or by `rounding` as of `fma`.
+        """a / b, rounded once: to nearest even, or by `rounding` as in `fma`.
 
         `approx`, not of f64: div.full, at most 2 ulp off. A `rounding` goes before the kernel's policy. Raises
         call.no-effect for both, instruction.variant. PTX ISA 9.7.3 (div).
@@ -152,7 +152,7 @@ class Math(Emission):
     def sqrt(
         self, value: Operand, *, approx: bool | None = None, rounding: str | None = None, ftz: bool | None = None
     ) -> Value:
-        """The square root of `value`, rounded once: to nearest even, or by `rounding` as of `fma`.
+        """The square root of `value`, rounded once: to nearest even, or by `rounding` as in `fma`.
 
         `approx`, not of f64: at most 1 ulp off. A `rounding` goes before the kernel's policy. Raises call.no-effect for
         both, instruction.variant. PTX ISA 9.7.3 (sqrt).
@@ -178,7 +178,7 @@ class Math(Emission):
     def reciprocal(
         self, value: Operand, *, approx: bool | None = None, rounding: str | None = None, ftz: bool | None = None
     ) -> Value:
-        """One over `value`: rcp.approx.ftz, at most 1 ulp off, where subnormal numbers are 0; not with ftz=False.
+        """One over `value`: rcp.approx.ftz, at most 1 ulp off; subnormal numbers count as 0 unless ftz=False.
 
         With approx=False, with a `rounding` as of `fma`, and of f64 unless approx=True (off by 2**-20), it is rounded
         once. Raises call.no-effect for a rounding with approx=True, instruction.variant. PTX ISA 9.7.3 (rcp).
@@ -220,7 +220,7 @@ class Math(Emission):
         return self._function("exp2", value, powers.exp2, chosen, ftz=ftz, approx=approx)
 
     def log(self, value: Operand, *, approx: bool | None = None, ftz: bool | None = None) -> Value:
-        """The natural logarithm of `value`, at most 1 ulp off; NaN of negative numbers.
+        """The natural logarithm of `value`, at most 1 ulp off; NaN for negative numbers.
 
         `approx`: lg2.approx times ln(2), off by 2**-22 for values from 0.5 to 2, else by 3 ulp; `ftz` as of `exp`. PTX
         ISA 9.7.3 (lg2).
@@ -258,7 +258,7 @@ class Math(Emission):
     # -- waves and activations ----------------------------------------------------------------------------------------
 
     def sin(self, value: Operand, *, approx: bool | None = None, ftz: bool | None = None) -> Value:
-        """The sine of `value` radians, at most 1.1 ulp off for every finite one.
+        """The sine of `value` radians, at most 1.1 ulp off for every finite value.
 
         `approx`: sin.approx, off by 2**-20.5 from -pi to pi, and by more outside; `ftz` as of `exp`. PTX ISA 9.7.3
         (sin).
@@ -266,7 +266,7 @@ class Math(Emission):
         return self._wave("sin", value, approx, ftz)
 
     def cos(self, value: Operand, *, approx: bool | None = None, ftz: bool | None = None) -> Value:
-        """The cosine of `value` radians, at most 1.1 ulp off for every finite one.
+        """The cosine of `value` radians, at most 1.1 ulp off for every finite value.
 
         `approx`: cos.approx, off by 2**-20.5 from -pi to pi, and by more outside; `ftz` as of `exp`. PTX ISA 9.7.3
         (cos).
@@ -274,7 +274,7 @@ class Math(Emission):
         return self._wave("cos", value, approx, ftz)
 
     def tanh(self, value: Operand, *, approx: bool | None = None) -> Value:
-        """The hyperbolic tangent of `value`, at most 1.4 ulp off, of f64 2.5.
+        """The hyperbolic tangent of `value`, at most 1.4 ulp off (f64: 2.5).
 
         `approx`: tanh.approx (sm_75 and later), off by 2**-11 of the result; with approx=True f16 and bf16 (sm_90 and
         later) are the machine's own, off by 2**-10.987 and 2**-8. PTX ISA 9.7.3, 9.7.4 (tanh).
@@ -288,7 +288,7 @@ class Math(Emission):
         return self._function("tanh", value, waves.tanh, fast if self._approx(approx) else None, approx=approx)
 
     def erf(self, value: Operand) -> Value:
-        """The error function of `value`, at most 1.1 ulp off, of f64 1.5."""
+        """The error function of `value`, at most 1.1 ulp off (f64: 1.5)."""
         return self._function("erf", value, waves.erf, None)
 
     def sigmoid(self, value: Operand, *, approx: bool | None = None) -> Value:

@@ -33,12 +33,12 @@ class IntegerOperations(Noun):
         return computed(self._k, integers.count("popc", str(word.type)), a=word)
 
     def clz(self, value: Operand) -> Value:
-        """How many bits are clear above the highest that is set (s32): all of them for 0. PTX ISA 9.7.1 (clz)."""
+        """How many bits are clear above the highest set bit (s32); for 0, all of them. PTX ISA 9.7.1 (clz)."""
         word = self._unsigned("clz", value)
         return computed(self._k, integers.count("clz", str(word.type)), a=word)
 
     def ffs(self, value: Operand) -> Value:
-        """The number of the lowest bit that is set, counted from 1 (s32); 0 for 0. PTX ISA 9.7.1 (brev, clz)."""
+        """The number of the lowest set bit, counted from 1 (s32); 0 for 0. PTX ISA 9.7.1 (brev, clz)."""
         word = self._unsigned("ffs", value)
         return select(self._k, word == 0, 0, self.clz(self.brev(word)) + 1)
 
@@ -64,7 +64,7 @@ class IntegerOperations(Noun):
         return computed(self._k, integers.extract(str(word.type)), a=word, start=start, length=length)
 
     def bfi(self, value: Operand, base: Operand, start: Operand, length: Operand) -> Value:
-        """`base` with the low `length` bits of `value` in place of its own from bit `start` on.
+        """`base` with its bits from `start` on replaced by the low `length` bits of `value`.
 
         What would lie past the type is left out. Of the start and length of 32-bit types the low 8 bits count. PTX ISA
         9.7.1 (bfi).
@@ -136,11 +136,11 @@ class IntegerOperations(Noun):
         return computed(self._k, integers.difference(str(self._word("sad", x).type)), a=x, b=y, c=c)
 
     def add_sat(self, a: Operand, b: Operand) -> Value:
-        """a + b of s32, which stops at the ends of the type. PTX ISA 9.7.1 (add.sat)."""
+        """a + b of s32, which saturates. PTX ISA 9.7.1 (add.sat)."""
         return computed(self._k, integers.saturating("add"), a=a, b=b)
 
     def sub_sat(self, a: Operand, b: Operand) -> Value:
-        """a - b of s32, which stops at the ends of the type. PTX ISA 9.7.1 (sub.sat)."""
+        """a - b of s32, which saturates. PTX ISA 9.7.1 (sub.sat)."""
         return computed(self._k, integers.saturating("sub"), a=a, b=b)
 
     def add_carry(self, a: Operand, b: Operand, carry: Operand | None = None) -> tuple[Value, Value]:

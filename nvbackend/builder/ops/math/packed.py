@@ -50,7 +50,7 @@ class PackedOperations(Noun):
         return word.to(half).bitcast(element), (word >> element.bits).to(half).bitcast(element)
 
     def broadcast(self, value: Operand) -> Value:
-        """The pair of which both elements are `value`, an f16, bf16 or f32."""
+        """The pair whose elements are both `value`, an f16, bf16 or f32."""
         return self.pack(value, value)
 
     # -- arithmetic ---------------------------------------------------------------------------------------------------
@@ -113,14 +113,14 @@ class PackedOperations(Noun):
         return self._rounded("fma", pair, rounding, ftz, saturate, relu, a, b, c)
 
     def min(self, pair: str, a: Operand, b: Operand, *, nan: bool = False, ftz: bool | None = None) -> Value:
-        """The lesser elements, of NaN and a number the number; f16x2 and bf16x2, from sm_80 on.
+        """The lesser of each two elements; a number wins over NaN; f16x2 and bf16x2, from sm_80 on.
 
         With `nan`, NaN where either is NaN. PTX ISA 9.7.4 (min).
         """
         return self._of(variant("min", packed.extreme, "min", pair, bool(ftz), nan), a, b)
 
     def max(self, pair: str, a: Operand, b: Operand, *, nan: bool = False, ftz: bool | None = None) -> Value:
-        """The greater elements, of NaN and a number the number; f16x2 and bf16x2, from sm_80 on.
+        """The greater of each two elements; a number wins over NaN; f16x2 and bf16x2, from sm_80 on.
 
         With `nan`, NaN where either is NaN. PTX ISA 9.7.4 (max).
         """
@@ -135,7 +135,7 @@ class PackedOperations(Noun):
         return self._of(variant("neg", packed.sign, "neg", pair), value)
 
     def compare(self, pair: str, relation: str, a: Operand, b: Operand) -> Value:
-        """A pair of 1.0 where the elements have the relation, else 0.0; f16x2, and bf16x2 from sm_90 on.
+        """A pair with 1.0 for elements that have the relation, else 0.0; f16x2, and bf16x2 from sm_90 on.
 
         "eq", "ne", "lt", "le", "gt", "ge", which NaN fails; with a "u" after, which NaN has; "num" and "nan": neither
         or one of them is NaN. PTX ISA 9.7.6 (set).

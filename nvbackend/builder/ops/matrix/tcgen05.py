@@ -121,7 +121,7 @@ class Tcgen05(Noun):
         self._k.emit(row, {"address": address, "columns": columns}, memory=[touch])
 
     def dealloc(self, tmem: Operand, columns: int, *, cta_group: int = 1) -> None:
-        """Free the `columns` at `tmem`, all that one alloc gave; every kernel must. A whole warp executes it.
+        """Free the `columns` at `tmem`, all that one alloc gave; every kernel must do this. A whole warp executes it.
 
         Raises tcgen05.columns, instruction.variant, target.feature. PTX ISA 9.7.16.7.1.
         """

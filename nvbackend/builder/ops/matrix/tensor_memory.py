@@ -49,7 +49,7 @@ class TmemColumns(Arithmetic):
         return TmemColumns(self._k, self._address + self._number(first), width)
 
     def lanes(self, first: Operand) -> TmemColumns:
-        """The same columns from lane `first` on: a warp reaches the 32 lanes from 32 * (warp % 4) on."""
+        """The same columns from lane `first` on: a warp can access the 32 lanes from 32 * (warp % 4) on."""
         return TmemColumns(self._k, self._address + (self._number(first) << LANE_SHIFT), self.width)
 
     def _check_wide(self, columns: int | None, instruction: str) -> None:
@@ -144,7 +144,7 @@ class TensorLoad(Uncopied):
 
     @property
     def reduced(self) -> Value:
-        """The minimum or maximum of them, of a load with `red=` (tcgen05.read-before-wait before the wait)."""
+        """Their minimum or maximum, if the load has `red=` (tcgen05.read-before-wait before the wait)."""
         return self._read(-1)[0]
 
     def _read(self, block: int) -> list[Value]:

@@ -191,7 +191,7 @@ class Wgmma(Noun):
         return accumulator
 
     def fragment(self, registers: Sequence[Operand], element: ElementType, *, name: str | None = None) -> WgmmaFragment:
-        """A of an instruction in registers: four u32 or pairs a thread, packed as PTX ISA 9.7.15.5.1 has them."""
+        """A of an instruction in registers: four u32 or pairs for each thread, packed as PTX ISA 9.7.15.5.1 shows."""
         pair = f"{element}x2"
         taken = [as_value(self._k, register, None if _is(pair, register) else u32) for register in registers]
         values = [value if value.type is u32 else value.bitcast(u32) for value in taken]

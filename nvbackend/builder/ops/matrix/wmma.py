@@ -166,7 +166,7 @@ class Wmma(Noun):
         rounding: str | None = None,
         popc: str | None = None,
     ) -> WmmaFragment:
-        """D = A * B + C, in a new accumulator of type `d` (C's where it is not given).
+        """D = A * B + C, in a new accumulator of type `d` (by default that of C).
 
         `satfinite` clamps integers, `rounding` is that of f64 ("rn", "rz", "rm", "rp"), `popc` the bit operation of b1
         ("xor", "and"). Raises every broken rule: wmma.operand, wmma.target, wmma.types, wmma.shape, wmma.layout,

@@ -105,7 +105,7 @@ class Cluster(Noun):
         return self._reduction(self, operation, value, nan=nan)
 
     def peer_rank(self) -> Value:
-        """The rank of the other CTA of this CTA's pair: its own with the last bit flipped.
+        """The rank of the other CTA of this CTA's pair: its own rank with the last bit flipped.
 
         Raises cluster.no-peer where the cluster's size is odd.
         """

@@ -17,7 +17,7 @@ class Fence(Noun):
     __usual__ = "proxy_async"
 
     def shared(self, semantics: str, *, proxy: bool = False) -> None:
-        """fence.acquire or release restricted to shared memory, at cluster scope; with `proxy` toward the async proxy.
+        """fence.acquire or release, only for shared memory, at cluster scope; with `proxy` toward the async proxy.
 
         "acquire" is on shared::cluster, "release" on shared::cta. Raises instruction.variant, target.feature,
         target.row-ptx-version. PTX ISA 9.7.13.4.
@@ -25,7 +25,7 @@ class Fence(Noun):
         issue(self._k, variant("fence", sync.fence_shared, semantics, proxy=proxy))
 
     def proxy_alias(self) -> None:
-        """fence.proxy.alias: order accesses to one place through different virtual addresses. PTX ISA 9.7.13.4."""
+        """fence.proxy.alias: order accesses to one memory through different virtual addresses. PTX ISA 9.7.13.4."""
         issue(self._k, sync.fence_proxy_alias())
 
     def membar(self, level: str) -> None:

@@ -237,7 +237,7 @@ class Mbarrier(Noun):
         scope: str | None = None,
         rank: Operand | None = None,
     ) -> None:
-        """mbarrier.expect_tx: this phase also waits for `transaction_bytes` more, without an arrival (relaxed).
+        """mbarrier.expect_tx: this phase waits for `transaction_bytes` more; it counts no arrival (relaxed).
 
         With `rank` on the barrier of that CTA of the cluster; `scope` spells "cta" or "cluster". Raises
         mbarrier.address, mbarrier.expect-tx, instruction.variant, target.feature. PTX ISA 9.7.13.15.11.

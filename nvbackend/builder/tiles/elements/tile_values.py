@@ -96,7 +96,7 @@ class TileValues(KnownAttributes, Entries[Value]):
         return self._made([run_callback("TileValues.map", function, *arguments) for arguments in calls])
 
     def where(self, keep: Callable[[Value, Value], Operand], otherwise: Operand) -> TileValues:
-        """The elements for which `keep(row, column)`, a predicate, holds, and `otherwise` in the places of others.
+        """The elements for which the predicate `keep(row, column)` holds, and `otherwise` in place of the others.
 
         It masks: `scores.where(lambda row, column: column <= row, -math.inf)`.
         """
@@ -189,7 +189,7 @@ class TileValues(KnownAttributes, Entries[Value]):
     def reduce_columns(
         self, operation: Operation, *, nan: bool = False, lanes: bool = True, barrier: Operand | None = None
     ) -> AxisValues:
-        """Each column combined to one value, as `reduce_rows` has it of rows."""
+        """Each column combined to one value, like `reduce_rows` for rows."""
         return self._reduced(1, operation, nan=nan, lanes=lanes, barrier=barrier)
 
     def _reduced(
@@ -212,7 +212,7 @@ class TileValues(KnownAttributes, Entries[Value]):
     # -- memory -----------------------------------------------------------------------------------------------------
 
     def load(self, source: Tensor, *, where: Inside | None = None) -> TileValues:
-        """What `source`, a tensor of the tile's shape, has at the places of these elements: a residual, a mask.
+        """The elements of `source`, a tensor of the tile's shape, at these coordinates: a residual, a mask.
 
         It is in global or shared memory; the loads are as wide as its layout allows. What is outside of `where`, as
         `store` takes it, is 0. Raises tiled-mma.tile, and what `k.copy` raises.

@@ -120,11 +120,11 @@ class TiledWarpMma(KnownAttributes):
         return self._fragments.load(MmaOperand.A, tile, where)
 
     def load_b(self, tile: Tensor, *, where: Inside | None = None) -> RegisterTensor:
-        """The thread's part of a tile N x K of B, as `load_a` has A's."""
+        """The thread's part of a tile N x K of B, like `load_a` for A."""
         return self._fragments.load(MmaOperand.B, tile, where)
 
     def load_metadata(self, metadata: Tensor, *, where: Inside | None = None) -> RegisterTensor:
-        """What `gemm` takes beside a sparse A: metadata of a tile, u16 in global or shared memory.
+        """What `gemm` takes in addition to a sparse A: metadata of a tile, u16 in global or shared memory.
 
         `metadata` has a row for each row of A, of words that speak of four groups of elements each: of four elements,
         of eight of 4 bits, of two of 32. The lowest bits are of the first group. PTX ISA 9.7.14.6.1.
@@ -132,7 +132,7 @@ class TiledWarpMma(KnownAttributes):
         return self._fragments.metadata(metadata, where)
 
     def load_scales_a(self, scales: Tensor, *, where: Inside | None = None) -> RegisterTensor:
-        """What `gemm` takes as scale factors of A: of a tile of M rows with a factor for each block along K.
+        """What `gemm` takes as scale factors of A: those of a tile of M rows, with a factor for each block along K.
 
         `scales` is M x blocks in global or shared memory, of the atom's type. `where` is of its coordinates; factors
         outside of it are the bits 0. Raises warp-mma.fragment and tiled-mma.tile.
@@ -140,7 +140,7 @@ class TiledWarpMma(KnownAttributes):
         return self._fragments.scales(Beside.SCALE_A, scales, where)
 
     def load_scales_b(self, scales: Tensor, *, where: Inside | None = None) -> RegisterTensor:
-        """What `gemm` takes as scale factors of B, N x blocks, as `load_scales_a` has A's."""
+        """What `gemm` takes as scale factors of B, N x blocks, like `load_scales_a` for A."""
         return self._fragments.scales(Beside.SCALE_B, scales, where)
 
     # -- products ---------------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ class TiledWarpMma(KnownAttributes):
         scales_a: RegisterTensor | None = None,
         scales_b: RegisterTensor | None = None,
     ) -> tuple[Issue, ...]:
-        """As `gemm`, of tiles M x K and N x K in memory; loads each fragment just before the k that reads it.
+        """Like `gemm`, for tiles M x K and N x K in memory; it loads each fragment just before the step that reads it.
 
         Raises also what `load_a` and `load_b` raise.
         """
@@ -234,7 +234,7 @@ class TiledWarpMma(KnownAttributes):
     # -- sums and results -------------------------------------------------------------------------------------------
 
     def reduce(self, acc: RegisterTensor) -> None:
-        """Add the partial sums of several atoms along K, through shared memory: those at 0 along K have C then.
+        """Add the partial sums of several atoms along K, through shared memory: then the atoms at 0 along K have C.
 
         All threads of the CTA execute it. With one atom along K there is nothing to do.
         """

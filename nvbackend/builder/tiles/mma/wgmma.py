@@ -305,7 +305,7 @@ class TiledWgmma(KnownAttributes):
         return buffer_of(self._k, self.layouts, accumulators, name)
 
     def reduce(self, accumulators: Accumulators, buffer: Address, warpgroup: Operand, *, barrier: int = 1) -> None:
-        """Add the sums of the warpgroups along K, which each have multiplied a part; the first of them have C then.
+        """Add the sums of the warpgroups along K, each of which has multiplied a part; then the first of them have C.
 
         All warpgroups of the tile execute it together, their accumulators drained. It goes through `buffer`, of
         `reduction_buffer`, which is free again after a barrier of the threads, and waits at barrier `barrier`. Raises

@@ -41,7 +41,7 @@ class Tcgen05Request:
 
     @property
     def of(self) -> MmaKind | None:
-        """The facts of the kind, None for an unknown kind."""
+        """The facts of the kind; None for an unknown kind."""
         return KINDS.get(self.kind) if isinstance(self.kind, str) else None
 
 

@@ -42,7 +42,7 @@ class TmaRequest:
 
     @property
     def found_mode(self) -> Mode | None:
-        """The mode, None where the direction does not have it."""
+        """The mode; None if the direction does not have it."""
         modes = DIRECTIONS.get(self.direction) if isinstance(self.direction, str) else None
         return modes.get(self.mode) if modes is not None and isinstance(self.mode, str) else None
 

@@ -42,7 +42,7 @@ class WgmmaRequest:
 
     @property
     def multiplicands(self) -> Multiplicands | None:
-        """The set that A and B are both of, None where wgmma does not multiply them."""
+        """The set to which A and B both belong; None if wgmma does not multiply them."""
         return common_multiplicands(self.a, self.b)
 
 

@@ -35,7 +35,7 @@ class WmmaRequest:
 
     @property
     def kind(self) -> WmmaTypes | None:
-        """The kind of the multiplicands, None where wmma does not multiply them."""
+        """The kind of the multiplicands; None if wmma does not multiply them."""
         return wmma.kind_of(self.a) if self.a is self.b else None
 
 
@@ -58,7 +58,7 @@ class WmmaMoveRequest:
 
     @property
     def kind(self) -> WmmaTypes | None:
-        """The first kind that has the fragment, None where none does."""
+        """The first kind that has the fragment; None if no kind has it."""
         return wmma.kind_of_fragment(self.fragment, self.shape, self.element)
 
 
