@@ -50,6 +50,11 @@ class NoLaunches:
             raise AttributeError(message, name=name, obj=self)
 
 
+_COMPILED = ("ptx", "cubin", "sass", "report", "save")
+_FIGURES = ("registers", "shared_bytes", "stack_bytes", "spill_stores_bytes", "spill_loads_bytes", "occupancy")
+"""What people ask of a kernel itself that is compiled, or of its report."""
+
+
 class NotLoaded(NoLaunches):
     """A kernel before `nvbackend.runtime.load`."""
 
@@ -66,7 +71,10 @@ class NotLoaded(NoLaunches):
         return kernel, problem, f"load it first: nvb.runtime.load({compiled}).launch(grid, ...)"
 
     def _meant(self, name: str) -> str:
-        return ": compile it first, kernel.compile().save(path)" if name == "save" and not self._stage()[2] else ""
+        if name in _COMPILED and not self._stage()[2]:
+            called = {"save": "save(path)", "sass": "sass()", "report": "report()"}.get(name, name)
+            return f": compile it first, kernel.compile().{called}"
+        return ": kernel.figures() has the numbers of its report" if name in _FIGURES and self._stage()[2] else ""
 
     def __getitem__(self, configuration: object) -> NoReturn:
         """Refused by launch.call: `kernel[grid](...)` launches a loaded kernel."""
@@ -97,6 +105,10 @@ class KernelsByName(NoLaunches, Mapping[str, _Kernel]):
 
     def __len__(self) -> int:
         return len(self.kernels)
+
+    def _meant(self, name: str) -> str:
+        kernels = vars(self).get("kernels", ())  # a copy that is being made has none yet
+        return f': name the kernel, module["{name}"]' if name in kernels else ""
 
     def _not_launched(self) -> tuple[str, str, str]:
         first = next(iter(self.kernels))

@@ -36,7 +36,6 @@ ARGUMENT = Rule(
     why="The call would stop inside nvbackend, at a line that is not yours.",
     reference="docs/api.md",
 )
-
 NAME = Rule(
     id="call.name",
     message="{owner} has no {kind} {name!r}, only {known}",
@@ -77,7 +76,7 @@ def wrong_arguments(
     try:
         bound = signature.bind(*args, **kwargs).arguments
     except TypeError as error:
-        instead = str(getattr(type(args[0]), "__of_a_value__", "")) if args else ""
+        instead = str(getattr(type(args[0]), "__of_a_value__", "")) if args and not kwargs else ""
         return [_diagnose(name, with_unknown(error, kwargs, signature), signature, instead.format(*args[:1]))]
     scope = getattr(function, "__globals__", {})
     return [
@@ -191,8 +190,7 @@ def _levels(argument: object) -> Iterator[list[object]]:
         yield level
 
 
-MOST_DEPTH = 64
-MOST_BITS = 64
+MOST_DEPTH = MOST_BITS = 64
 _NUMBERS = ("int", "int | None", "float", "float | None")
 
 
@@ -218,9 +216,11 @@ def _kind(value: object) -> str:
 
 
 def _hint(value: object, wanted: str) -> str:
-    if _is_llvmlites(value) and hasattr(value, "type"):
+    if _is_llvmlites(value) and hasattr(value, "type") and wanted != "ir.IRBuilder":
         return ": not the register, .ir; an attached builder takes one by k.value(...)"
-    if wanted == "ElementType":
+    if wanted == "SwizzleMode":
+        return ": use nvb.SwizzleMode.B128, B64, B32 or NONE"
+    if wanted in _ELEMENTS:
         named = value if isinstance(value, str) else getattr(value, "__name__", "")
         return f": use {shown}" if (shown := element_name(named)) else ""
     if "Operand" in wanted and type(value).__name__ in ("TileValues", "AxisValues"):

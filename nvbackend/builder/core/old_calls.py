@@ -142,6 +142,9 @@ _SHUFFLES = {"up": "up", "down": "down", "xor": "bfly"}
 _REDUCED_IN_WARPS = ("add", "min", "max", "and", "or", "xor")
 
 OF_OTHERS = {
+    "build": "k.finish()",
+    **{form: f"k.finish().{form}" for form in ("ir", "machine")},
+    "sass": "k.finish().compile().sass()",
     "syncthreads": "k.barrier.sync",
     "syncthreads_count": 'k.cta.reduce("add", k.select(predicate, 1, 0))',
     **{f"syncthreads_{name}": f'k.barrier.reduce("{name}", predicate)' for name in ("and", "or")},

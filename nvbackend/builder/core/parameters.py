@@ -75,8 +75,14 @@ def check_parameters(kernel: str, parameters: Sequence[Parameter]) -> None:
 def _faults(kernel: str, parameter: object) -> Iterator[Diagnostic]:
     kind = getattr(parameter, "type", None)
     name = getattr(parameter, "name", parameter)
-    if not isinstance(parameter, Parameter) or not isinstance(kind, (Scalar, Pointer, TensorMap)):
-        yield not_a_type(kernel, name, kind if isinstance(parameter, Parameter) else parameter)
+    if not isinstance(parameter, Parameter):
+        advice = 'write nvb.Parameter("x", nvb.Pointer(nvb.f32)), with a name and a type'
+        yield rules.PARAMETER_TYPE.diagnose(
+            name=parameter, kernel=kernel, problem="is not an nvb.Parameter", advice=advice
+        )
+        return
+    if not isinstance(kind, (Scalar, Pointer, TensorMap)):
+        yield not_a_type(kernel, name, kind)
         return
     fault = name_fault(parameter.name)
     if fault is not None:

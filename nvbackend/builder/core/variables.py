@@ -24,6 +24,8 @@ class Several(Protocol[Made_co]):
 
 def select(k: Core, condition: Operand, yes: Operand, no: Operand) -> Value:
     """`yes` where the predicate holds, else `no`; both are evaluated."""
+    if isinstance(condition, Arithmetic) and condition.type is not pred:
+        as_value(k, condition, pred)  # raises, before the numbers are taken for values of its type
     a, b = pair_of(k, "select", yes, no)
     return k.wrap(k.llvm.select(as_value(k, condition, pred).ir, a.ir, b.ir), a.type)
 

@@ -18,7 +18,7 @@ from nvbackend.codegen.saved.written import save_module
 from nvbackend.codegen.stages.compiling import compile_kernel
 from nvbackend.codegen.stages.options import check_options
 from nvbackend.codegen.toolchain import Tool
-from nvbackend.diagnostics import Rule, printed, user_facing
+from nvbackend.diagnostics import Rule, printed, user_facing, with_article
 from nvbackend.diagnostics.announce import announce
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.isel.target.target import Target
@@ -94,7 +94,7 @@ def compile_module(
     """
     check_options(options, of_definitions=True)
     if not isinstance(kernels, Sequence) or not kernels:
-        _refuse(f"{printed(kernels)} is not a list of kernels", "pass one or more: nvb.compile_module([scale])")
+        _refuse(f"{_told(kernels)} is not a list of kernels", "pass one or more: nvb.compile_module([scale])")
     built = [_built(kernel, target) for kernel in kernels]
     names = [kernel.signature.name for kernel in built]
     for name in names:
@@ -136,10 +136,16 @@ def _built(kernel: object, target: str | Target | None) -> FinishedKernel:
         return kernel.build(target=target)
     if not isinstance(kernel, FinishedKernel):
         advice = "pass kernels as nvb.kernel made, or as build() or k.finish() returned them"
-        return _refuse(f"{printed(kernel)} is not a kernel", advice)
+        return _refuse(f"{_told(kernel)} is not a kernel", advice)
     if target is not None and kernel.target != Target.parse(target):
         _refuse(f"{kernel.signature.name} was built for {kernel.target}", f"build it for {Target.parse(target)}")
     return kernel
+
+
+def _told(operand: object) -> str:
+    """What was given, in one line."""
+    text = printed(operand)
+    return with_article(type(operand).__name__) if "\n" in text else text
 
 
 def _refuse(problem: str, advice: str) -> NoReturn:

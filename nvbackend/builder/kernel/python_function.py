@@ -129,6 +129,9 @@ def function_problem(function: object) -> tuple[str, str] | None:
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
     ):
         return "it has no first parameter for the builder", f"write def {name}(k, ...)"
+    if parameters[0].name == "self" and [each.annotation for each in parameters[1:2]] == [inspect.Parameter.empty]:
+        problem = "it is a method, and a kernel gets the builder in place of self"
+        return problem, f"write def {name}(k, ...) outside of the class, or inside of a method, where it sees self"
     for parameter in parameters:
         if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
             return f"{parameter} takes parameters that the kernel does not know", "name and annotate each parameter"

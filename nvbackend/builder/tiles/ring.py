@@ -59,7 +59,8 @@ class Ring(KnownAttributes, Generic[Tile]):
         pingpong: bool,
     ) -> None:
         if copies not in COPIES:
-            VARIANT.fail(instruction="copies of k.pipeline", reason=f"{copies!r} is not one of {', '.join(COPIES)}")
+            reason = f"copies={copies!r} is not one of {', '.join(COPIES)}"
+            VARIANT.fail(instruction="a ring of k.pipeline", reason=reason)
         if stages < (least := 2 if consumers is None else 1):
             because = "no stage could be filled while another is read" if stages else "there is no buffer to fill"
             advice = f"give it {least} at least: k.pipeline({least}, ...)"

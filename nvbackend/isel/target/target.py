@@ -232,11 +232,23 @@ def _fail_unknown(name: object) -> NoReturn:
     import difflib
 
     nearest = _of_near_number(str(name)) or difflib.get_close_matches(str(name).lower(), _BY_NAME, cutoff=0.5)
-    UNKNOWN_TARGET.fail(
-        given=name,
-        known=", ".join(_BY_NAME),
-        nearest=f"; the nearest is {nearest[0]}" if nearest else "",
-    )
+    hint = f"; the nearest is {nearest[0]}" if nearest else ""
+    if chip := _PRODUCTS.get(str(name).lower()):
+        hint = f"; that of {name} is {chip}"
+    UNKNOWN_TARGET.fail(given=name, known=", ".join(_BY_NAME), nearest=hint)
+
+
+_PRODUCTS = {
+    "v100": "sm_70",
+    "t4": "sm_75",
+    "a100": "sm_80",
+    **dict.fromkeys(("a10", "a40"), "sm_86"),
+    **dict.fromkeys(("l4", "l40", "l40s"), "sm_89"),
+    **dict.fromkeys(("h100", "h200", "gh200"), "sm_90a"),
+    **dict.fromkeys(("b100", "b200", "gb200"), "sm_100a"),
+    **dict.fromkeys(("b300", "gb300"), "sm_103a"),
+}
+"""Targets by the names of chips, as https://developer.nvidia.com/cuda-gpus has them."""
 
 
 def _of_near_number(name: str) -> list[str]:

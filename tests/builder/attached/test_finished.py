@@ -394,7 +394,7 @@ def test_parameters_that_are_not_the_functions(types, parameters, said):
 
 @pytest.mark.parametrize("parameters", [[f32], ["out"]])
 def test_parameters_that_are_none(parameters):
-    assert "annotation" in fails("kernel.parameter", attach, owner([GLOBAL]), parameters=parameters)
+    assert "is not an nvb.Parameter" in fails("kernel.parameter", attach, owner([GLOBAL]), parameters=parameters)
 
 
 def test_other_parameters_of_one_function():

@@ -120,7 +120,7 @@ def test_any_power_of_two_is_an_alignment(align: int) -> None:
 @pytest.mark.parametrize(
     ("parameter", "rule", "says"),
     [
-        (("a", i32), "kernel.parameter", "not a kernel parameter type"),
+        (("a", i32), "kernel.parameter", "is not an nvb.Parameter"),
         (Parameter("a", Pointer(i32, align=3)), "kernel.parameter-fact", "align=3"),
         (Parameter("a", Pointer(i32, align=0)), "kernel.parameter-fact", "power of two"),
         (Parameter("a", Pointer(i32, space="shared")), "kernel.parameter-fact", "addresses of global memory"),

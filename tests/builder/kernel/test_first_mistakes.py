@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from llvmlite import ir
 
 import nvbackend as nvb
 from nvbackend import f32, i32
@@ -53,6 +54,25 @@ INSIDE = [
     (lambda k, x, n: n[0], "value.type", "indexed like memory", 'k.packed.unpack("f16x2", x)'),
     (lambda k, x, n: _accumulator(k) * 2.0, "value.number", "'RegisterTensor' and 'float'", "acc.elements() * 2.0"),
     (lambda k, x, n: _endless(k, n), "function.recursion", "_endless -> _endless -> ..., until Python's", "as a loop"),
+    (lambda k, x, n: k.var(0.0, "f32"), "call.argument", "not 'f32' (a str): use nvb.f32", "k.var("),
+    (
+        lambda k, x, n: k.select(x[0], x[0] > 0.0, 1.0),
+        "value.type",
+        "expected pred, but the value is f32",
+        "value != 0",
+    ),
+    (lambda k, x, n: i32(minimun=3), "call.argument", "unexpected keyword argument 'minimun'", "minimum: int | None"),
+    (lambda k, x, n: nvb.wgmma.mma_async("M64N128K16", f32, f32, f32), "mma.shape", "'M64N128K16'", '"m64n128k16"'),
+    (lambda k, x, n: nvb.wgmma.mma_async("64x128", f32, f32, f32), "mma.shape", "'64x128'", '"m64n256k16"'),
+    (lambda k, x, n: k.pipeline(2, copies="cpasync", a=(f32, 32)), "instruction.variant", "copies='cpasync'", "values"),
+    (lambda k, x, n: k.build(), "call.unknown", "k.build does not exist", "use k.finish()"),
+    (lambda k, x, n: k.ir, "call.unknown", "k.ir does not exist", "use k.finish().ir"),
+    (
+        lambda k, x, n: nvb.SmemLayout(nvb.Major.K, 128, f32, 8, 32),
+        "call.argument",
+        "not 128 (an int): use nvb.SwizzleMode.B128",
+        "SmemLayout(",
+    ),
     (lambda k, x, n: k.while_(n < 3), "call.unknown", "k.while_", "k.loop with k.break_if"),
 ]
 
@@ -93,6 +113,58 @@ def test_a_kernel_returns_nothing(what: Any) -> None:
         kernel.build()
     assert "out[index] = value" in caught.value.diagnostics[0].fix
     assert caught.value.diagnostics[0].location.source.strip() == "return what(x)"
+
+
+def test_a_method_has_no_builder() -> None:
+    with pytest.raises(nvb.DiagnosticError, match=r"kernel\.function.*it is a method") as caught:
+
+        class Model:
+            @nvb.kernel("sm_80", threads=32)
+            def kernel(self, k, x: nvb.Pointer[f32]):
+                x[0] = 1.0
+
+    assert "def kernel(k, ...) outside of the class" in caught.value.diagnostics[0].fix
+
+
+@pytest.mark.parametrize("wrong", [nvb.Pointer(f32), ("x", nvb.Pointer(f32))])
+def test_a_type_alone_is_no_parameter(wrong: Any) -> None:
+    with pytest.raises(nvb.DiagnosticError, match=r"kernel\.parameter.* is not an nvb\.Parameter") as caught:
+        nvb.KernelBuilder("k", "sm_80", threads=32, parameters=[wrong])
+    assert 'nvb.Parameter("x", nvb.Pointer(nvb.f32))' in caught.value.diagnostics[0].fix
+
+
+def test_a_module_of_llvmlite_is_named_in_one_line() -> None:
+    with pytest.raises(nvb.DiagnosticError, match=r"module\.kernels.*: a Module is not a list of kernels"):
+        nvb.compile_module(ir.Module("k"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "target"), [("H100", "sm_90a"), ("a100", "sm_80"), ("B200", "sm_100a"), ("L40S", "sm_89")]
+)
+def test_a_chip_has_a_target(name: str, target: str) -> None:
+    with pytest.raises(nvb.DiagnosticError, match=r"target\.unknown") as caught:
+        nvb.Target.parse(name)
+    assert caught.value.diagnostics[0].fix.endswith(f"that of {name} is {nvb.Target.parse(target)}")
+
+
+def test_what_a_kernel_has_later_is_named() -> None:
+    @nvb.kernel("sm_80", threads=32)
+    def kernel(k, x: nvb.Pointer[f32]):
+        x[0] = 1.0
+
+    built, module = kernel.build(), nvb.compile_module([kernel], assemble=None)
+    for owner, name, meant in (
+        (built, "ptx", "compile it first, kernel.compile().ptx"),
+        (kernel, "sass", "compile it first, kernel.compile().sass()"),
+        (module["kernel"], "registers", "kernel.figures() has the numbers of its report"),
+        (module, "kernel", 'name the kernel, module["kernel"]'),
+    ):
+        with pytest.raises(AttributeError) as caught:
+            getattr(owner, name)
+        assert str(caught.value).endswith(f"has no attribute {name!r}: {meant}")
+    for owner in (built, module["kernel"], module):
+        with pytest.raises(AttributeError, match=r"has no attribute 'nothing'$"):
+            owner.nothing  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_a_kernel_without_its_builder() -> None:

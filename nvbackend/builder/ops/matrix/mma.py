@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NoReturn
 
 from llvmlite import ir
 
@@ -65,6 +66,18 @@ def optional_violations(row: Row, presence: Mapping[str, bool]) -> Iterator[Diag
                 operand=name,
                 fix=f"leave {name} out" if is_given else f"give {name}: one u32 register per thread",
             )
+
+
+def refuse_whole_tiles(issues: str, operands: Sequence[str], *others: str) -> NoReturn:
+    """Raises mma.operands for a call on whole tiles: each instruction takes `operands` of its own, as `others`."""
+    arguments = ", ".join((*others, *(f"{name}=..." for name in operands)))
+    OPERANDS.fail(
+        instruction="a call on whole tiles, accumulate or gemm,",
+        has="takes no",
+        operand=" and no ".join(operands),
+        fix=f"issue one by one: for issue in mma.issues({issues}): mma.issue(issue, acc, left, right, {arguments}), "
+        "where left and right are mma.partition_fragment_A(tile_a) and mma.partition_fragment_B(tile_b)",
+    )
 
 
 @user_facing

@@ -11,6 +11,7 @@ from nvbackend.atoms.tensor_memory import lane_stride
 from nvbackend.atoms.umma import atom_of_request
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.function import FunctionBuilder
+from nvbackend.builder.ops.matrix.mma import refuse_whole_tiles
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor, TileFragment, tile_fragment
 from nvbackend.builder.ops.matrix.tcgen05_operands import is_padded, tile_faults
 from nvbackend.builder.ops.matrix.tensor_memory import TmemColumns
@@ -237,7 +238,13 @@ class TiledTcgen05(KnownAttributes):
         *,
         accumulate: Operand = True,
     ) -> None:
-        """Emit all `issues`, by one thread. `accumulate` is that of the first k. Raises as `issues` and `issue` do."""
+        """Emit all `issues`, by one thread. `accumulate` is that of the first k. Raises as `issues` and `issue` do.
+
+        Also mma.operands for a sparse A and for scale factors, which `issue` takes.
+        """
+        scales = ("scale_a", "scale_b") if self.instruction.block_scale else ()
+        if own := (*(("metadata",) if self.descriptor.sparse else ()), *scales):
+            refuse_whole_tiles("left, right", own, "accumulate=issue.k > 0")
         for issue in self.issues(a, b):
             self.issue(issue, accumulators, a, b, accumulate=accumulate if issue.k == 0 else True)
 

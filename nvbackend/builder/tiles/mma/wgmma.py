@@ -14,6 +14,7 @@ from nvbackend.atoms.warpgroup import atom_of_request
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.function import FunctionBuilder
+from nvbackend.builder.ops.matrix.mma import refuse_whole_tiles
 from nvbackend.builder.ops.matrix.operand_descriptor import TileFragment, tile_fragment
 from nvbackend.builder.ops.matrix.wgmma import check_operand
 from nvbackend.builder.scopes.names import name_or
@@ -267,8 +268,11 @@ class TiledWgmma(KnownAttributes):
     ) -> None:
         """Emit all `issues`, inside a `k.wgmma.group()` region: cute::gemm(tiled_mma, tCrA, tCrB, tCrC).
 
-        `accumulate` is scale-D of the first instruction of each accumulator. Raises as `issues` and `issue` do.
+        `accumulate` is scale-D of the first instruction of each accumulator. Raises as `issues` and `issue` do, and
+        mma.operands for a sparse A: `issue` takes its metadata.
         """
+        if self.instruction.sparse:
+            refuse_whole_tiles("acc, left, right", ("metadata",))
         begun: set[int] = set()
         for issue in self.issues(accumulators, a, b):
             first = issue.c.offset not in begun
