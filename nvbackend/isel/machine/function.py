@@ -240,6 +240,9 @@ class RunTimeValues(Protocol):
     def scope(self, name: str) -> Scope:
         """The largest group of threads over which it is the same as far as anything shows, of mbarriers' addresses."""
 
+    def array(self, name: str) -> str | None:
+        """The parameter to which an address that is an operand points; None where that is not known."""
+
 
 class Update(enum.Enum):
     """How a block changes a mutable variable."""

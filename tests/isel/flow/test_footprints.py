@@ -61,6 +61,9 @@ class Values(RunTimeValues):
     def scope(self, name: str) -> Scope:
         return Scope.CTA
 
+    def array(self, name: str) -> None:
+        return None
+
 
 def function() -> MachineFunction:
     return MachineFunction("f", Target.parse("sm_90a"), attributes={"threads": THREADS}, values=Values())

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from llvmlite import ir
 
+from nvbackend.builder.lower.pointers import base_of
 from nvbackend.builder.value_tracking.addresses.places import symbol_name
 from nvbackend.builder.value_tracking.execution import Execution
 from nvbackend.intrinsics.row.semantics import Scope
@@ -51,6 +52,16 @@ class ThreadValues:
         value = self._value(name)
         return Scope.GRID if value is None else self._scopes.get(value, Scope.GRID)
 
+    def array(self, name: str) -> str | None:
+        """The parameter to which an address that is an operand points; None where that is not known."""
+        return _array_of(self._operands[name]) if name in self._operands else None
+
+    @cached_property
+    def _operands(self) -> dict[str, ir.Value]:
+        """All values, by what operands call them."""
+        every = (self._function.args, *(block.instructions for block in self._function.blocks))
+        return {value.get_reference(): value for values in every for value in values}
+
     def _value(self, name: str) -> ir.Value | None:
         """The value with this name in symbols: most have their own and that of the block that defines them."""
         own, _, block = name.partition(DEFINED_IN)
@@ -79,6 +90,15 @@ class ThreadValues:
             for value in _integers(values):
                 named[symbol_name(value)] = named[value.get_reference()] = value
         return named
+
+
+def _array_of(address: ir.Value) -> str | None:
+    """The parameter that an address is a step from."""
+    base = base_of(address)
+    if isinstance(base, ir.Argument):
+        return str(base.name) if isinstance(base.type, ir.PointerType) else None
+    parts = base.operands if isinstance(base, ir.Instruction) and base.opname == "add" else ()
+    return next((found for part in parts if (found := _array_of(part)) is not None), None)
 
 
 def _integers(values: Iterable[ir.Value]) -> list[ir.Value]:

@@ -46,6 +46,10 @@ class OfRank:
         """Whether all threads of the cluster have it: a parameter, or what counts a known number of rounds."""
         return DEFINED_IN not in name or self.values.counted(name) is not None
 
+    def array(self, name: str) -> str | None:
+        """The parameter to which an address points."""
+        return self.values.array(name)
+
     def scope(self, name: str) -> Scope:
         """Over which threads it is the same."""
         return self.values.scope(name)

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.diagnostics.classes.dataclass import dataclass
+from nvbackend.intrinsics.row.row import RegisterClass
 from nvbackend.intrinsics.row.semantics import GridUse, MbarrierUse, Scope, TensorMapUse
 from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.graphs import ControlFlow
 from nvbackend.isel.flow.plain import with_plain
-from nvbackend.isel.machine.function import MachineFunction, MachineInstr
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr, RunTimeValues
 from nvbackend.isel.machine.pseudo import ARRAY
 from nvbackend.isel.protocols.grids import rules
 
@@ -46,6 +47,7 @@ class _Grids:
     """The search in one function."""
 
     def __init__(self, function: MachineFunction) -> None:
+        self._values = function.values
         self._flow = ControlFlow({name: block.successors for name, block in function.blocks.items()})
         there = {name: sites for name, sites in sites_of(function).items() if name in self._flow.successors}
         self._sites = [site for sites in there.values() for site in sites]
@@ -53,7 +55,7 @@ class _Grids:
 
     def find(self) -> Iterator[Diagnostic]:
         """What is wrong, each array once."""
-        accesses = [each for each in map(_access, self._sites) if each is not None]
+        accesses = [each for site in self._sites if (each := _access(site, self._values)) is not None]
         late = self._late(accesses)
         told: set[str] = set()
         for each in accesses:
@@ -106,16 +108,32 @@ def _waits(instr: MachineInstr) -> bool:
     return instr.semantics.grids is GridUse.WAIT
 
 
-def _access(site: Site) -> _Access | None:
+def _access(site: Site, values: RunTimeValues | None) -> _Access | None:
     """The access of a parameter's array, where the instruction is one."""
-    instr = site.instr
+    instr, said = site.instr, site.instr.semantics
+    if values is not None and (found := _of_address(instr, values)) is not None:
+        return _Access(site, *found)
     name = instr.operands.get(ARRAY) if instr.row is None else _of_map(instr)
     if not name:
         return None
-    said = instr.semantics
     # A copy that completes at an mbarrier brings what it reads.
     writes = any(use.writes for use in said.memory) if instr.row is None else said.mbarrier is None
     return _Access(site, name, writes)
+
+
+def _of_address(instr: MachineInstr, values: RunTimeValues) -> tuple[str, bool] | None:
+    """The parameter that a load, a store or a copy has the address of, and whether it writes there.
+
+    An atomic, and an access that has an order with those of other threads, may be what they wait for one another by.
+    """
+    said = instr.semantics
+    if instr.row is None or said.atomic or said.tensor_map is not None or max(said.acquires, said.releases):
+        return None
+    for use in said.memory:
+        if instr.row.operand(use.name).register is RegisterClass.GLOBAL:
+            name = values.array(instr.operands[use.name])
+            return None if name is None else (name, use.writes)
+    return None
 
 
 def _of_map(instr: MachineInstr) -> str | None:

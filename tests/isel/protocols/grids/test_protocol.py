@@ -145,3 +145,45 @@ def test_each_way_has_its_own_wait(early: bool) -> None:
         y[thread] = value
 
     assert said(kernel) == ([(EARLY, "x")] if early else [])
+
+
+@pytest.mark.parametrize("by", ["bulk", "cp.async", "cached", "prefetch"])
+def test_a_copy_from_an_address_before_the_wait(by: str) -> None:
+    """Through sums of a pointer and numbers; a prefetch brings nothing into the kernel."""
+
+    def kernel(k, n: nvb.i32, x: nvb.Pointer(f32, align=128), y: nvb.Pointer[f32]):
+        row, full = k.shared(f32, 64, align=128), k.mbarrier.array(1, arrivals=1)
+        k.mbarrier.ready()
+        thread, place = k.thread_id(), x + n * 64 + 64
+        if by == "bulk":
+            with k.one_thread():
+                k.mbarrier.arrive(full, expect_tx=256)
+                k.bulk.load(row, place, 256, full)
+        elif by == "cp.async":
+            k.cp_async.copy(row + thread, place + thread, 4)
+            k.cp_async.wait_group()
+        elif by == "prefetch":
+            k.cache.prefetch(place)
+        value = (place + thread).load(cache="cg")[0] if by == "cached" else 0.0
+        k.griddepcontrol("wait")
+        if by == "bulk":
+            k.mbarrier.wait(full, 0)
+        y[thread] = value
+
+    with pytest.warns(nvb.DiagnosticWarning) if by != "prefetch" else pytest.MonkeyPatch.context():
+        assert said(kernel) == [(EARLY, "x")] * (by != "prefetch")
+
+
+@pytest.mark.parametrize("order", ["weak", "relaxed"])
+def test_a_word_by_which_threads_wait_for_one_another_may_be_read_before(order: str) -> None:
+    """An access that has an order with those of others may be what tells that the kernels before are done."""
+
+    def kernel(k, flag: nvb.Pointer[u32], y: nvb.Pointer[f32]):
+        scope = {} if order == "weak" else {"scope": "gpu"}
+        there = flag.load(order=order, **scope)[0]
+        k.atomic.add(flag, 1)
+        k.griddepcontrol("wait")
+        y[k.thread_id()] = there.to(f32)
+
+    with pytest.warns(nvb.DiagnosticWarning) if order == "weak" else pytest.MonkeyPatch.context():
+        assert said(kernel) == [(EARLY, "flag")] * (order == "weak")
