@@ -68,7 +68,8 @@ def facts_of(instr: MachineInstr) -> Facts:
 
 
 def in_common(row: Row) -> tuple[str, ...]:
-    """The operands that a whole warp or warpgroup gives as one: where a matrix begins, and how far its lines are apart.
+    """The operands that a whole warp or warpgroup gives as one: where a matrix begins, and how far its lines are apart;
+    the number of a barrier, and of its threads.
 
     An address that each thread gives for itself is none of them.
     """
@@ -77,4 +78,5 @@ def in_common(row: Row) -> tuple[str, ...]:
         return ()
     one = [operand for operand in said.memory if operand.lanes is None]
     strides = [_STRIDE] if any(isinstance(each.extent, Matrix) for each in one) and row.has_operand(_STRIDE) else []
-    return tuple(dict.fromkeys([*(each.name for each in one), *strides]))
+    counts = [operand.name for operand in row.inputs if operand.legal is not None] if said.barrier is not None else []
+    return tuple(dict.fromkeys([*(each.name for each in one), *strides, *counts]))

@@ -379,8 +379,8 @@ TENSOR_BOUNDS = Rule(
 )
 NOT_IN_COMMON = Rule(
     id="convergence.operand",
-    message="{now}{instruction} takes one {operand} for all {threads} threads of a {group}, and {other} gives another "
-    "than {one}",
+    message="{now}all {threads} threads of a {group} have to give {instruction} the same {operand}, and {other} gives "
+    "another than {one}",
     fix="compute {operand} from what the {group} has in common, and not from {index}: the instruction itself finds the "
     "part of each thread",
     why="It takes the value of some thread, and PTX does not say of which: wrong numbers, and nothing traps.",

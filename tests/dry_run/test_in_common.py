@@ -63,6 +63,17 @@ def columns_of_a_warp(k, out: nvb.Pointer(u32), *, by=""):
         out[k.thread_id()] = load.values[0]
 
 
+@nvb.kernel("sm_80", threads=64)
+def half_warps_meet(k, out: nvb.Pointer(i32), *, by=""):
+    """Two warps meet at a barrier, whose number or count differs."""
+    thread, lane = k.thread_id(), k.lane_id()
+    box = k.shared(i32, 64, name="box")
+    box[thread] = thread
+    number = 1 + lane // 16 if by == "number" else 1 + k.warp_id() // 2
+    k.barrier.sync(number, 64 * (1 + lane % 2) if by == "count" else 64)
+    out[thread] = box[63 - thread]
+
+
 def _launched(kernel: nvb.KernelDefinition, by: str) -> list[str]:
     """The rules that the simulator names."""
     compiled = kernel.compile(by=by, check=False, assemble=False, cache=nvb.Cache.disabled())
@@ -71,6 +82,7 @@ def _launched(kernel: nvb.KernelDefinition, by: str) -> list[str]:
         warp_products: (x, x, np.zeros((64, 64), np.float32), 64),
         warpgroup_product: (x, np.zeros((64, 64), np.float32)),
         columns_of_a_warp: (words,),
+        half_warps_meet: (np.zeros(64, np.int32),),
     }
     try:
         nvb.runtime.load(compiled, device="simulator").launch(1, *arguments[kernel])
@@ -80,27 +92,32 @@ def _launched(kernel: nvb.KernelDefinition, by: str) -> list[str]:
 
 
 WRONG = [
-    (warp_products, "load lane", "takes one address for all 32 threads of a warp, and lane 2 of warp 0"),
-    (warp_products, "store half", "takes one address for all 32 threads of a warp, and lane 16 of warp 0"),
-    (warp_products, "stride", "takes one stride for all 32 threads of a warp, and lane 16 of warp 0"),
+    (warp_products, "load lane", "the same address, and lane 2 of warp 0"),
+    (warp_products, "store half", "the same address, and lane 16 of warp 0"),
+    (warp_products, "stride", "the same stride, and lane 16 of warp 0"),
     (
         warpgroup_product,
         "warp",
-        "takes one a_desc for all 128 threads of a warpgroup, and warp 1 gives another than warp 0",
+        "the same a_desc, and warp 1 gives another than warp 0",
     ),
-    (warpgroup_product, "lane", "takes one a_desc for all 128 threads of a warpgroup, and lane 1 of warp 0"),
+    (warpgroup_product, "lane", "the same a_desc, and lane 1 of warp 0"),
     (
         columns_of_a_warp,
         "st",
-        "takes one tmem for all 32 threads of a warp, and lane 1 of warp 3 gives another than lane 0",
+        "the same tmem, and lane 1 of warp 3 gives another than lane 0",
     ),
     (
         columns_of_a_warp,
         "ld",
-        "takes one tmem for all 32 threads of a warp, and lane 1 of warp 3 gives another than lane 0",
+        "the same tmem, and lane 1 of warp 3 gives another than lane 0",
     ),
 ]
+WRONG += [
+    (half_warps_meet, "number", "the same id, and lane 16 of warp 0"),
+    (half_warps_meet, "count", "the same threads, and lane 1 of warp 0"),
+]
 RIGHT = [
+    (half_warps_meet, ""),
     (warp_products, ""),
     (warp_products, "load no"),
     (warpgroup_product, ""),

@@ -8,6 +8,7 @@ import numpy as np
 
 from nvbackend.ptx.syntax import Instruction
 from nvbackend.simulator.calls.holding import held
+from nvbackend.simulator.calls.in_common import in_common
 from nvbackend.simulator.calls.qualifiers import only
 from nvbackend.simulator.events import Mask
 from nvbackend.simulator.machine.compiling import Compiling
@@ -78,6 +79,7 @@ class _Named:
         late = wave.missing(came) if self._aligned and came.count else None
         if late is not None:
             came = Lanes(np.setdiff1d(came.threads, late.threads, assume_unique=True))
+        self._check_in_common(wave, came)
         for key, here, count in self._keys(wave, came):
             votes = None if self._vote is None else self._vote(wave, here)
             barriers.arrive(
@@ -103,6 +105,12 @@ class _Named:
             lambda here: self._reason(wave, here),
             causes=lambda here: [barriers.cause(key, each.threads) for key, each, _ in self._keys(wave, here)],
         )
+
+    def _check_in_common(self, wave: Wave, lanes: Lanes) -> None:
+        """Whole warps give one number and one count each. Raises convergence.operand."""
+        for read, operand in ((self._barrier, "barrier"), (self._count, "count")):
+            if self._aligned and lanes.count and read is not None:
+                in_common(self._place, wave, lanes, read(wave, lanes), operand)
 
     def _staying(self, wave: Wave, lanes: Lanes) -> Lanes:
         """The lanes less those that can go on, which do."""

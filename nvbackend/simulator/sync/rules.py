@@ -12,8 +12,8 @@ _BARRIER = "PTX ISA 9.7.13.1 (barrier)"
 
 NOT_IN_COMMON = Rule(
     id="convergence.operand",
-    message="{what} takes one {operand} for all threads of a {group}, and {thread} gives {value:#x} where {first} "
-    "gives {other:#x}",
+    message="all threads of a {group} have to give {what} the same {operand}, and {thread} gives {value:#x} where "
+    "{first} gives {other:#x}",
     fix="compute it from what the {group} has in common: the instruction itself finds the part of each thread",
     why="It takes the value of some thread, and PTX does not say of which: wrong numbers, and nothing traps.",
     reference="PTX ISA 9.7.15.5 (wgmma: matrix descriptors), 9.7.16.8 (tcgen05.ld, .st: taddr), 9.7.14.4 (wmma: p)",
