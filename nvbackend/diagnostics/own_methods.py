@@ -30,7 +30,7 @@ def raising_method(error: Exception, call: str, frames: list[FrameType]) -> Diag
     return ARGUMENT.diagnose(
         call=call,
         problem=f"{name}.{method} of an argument raises {type(error).__name__}",
-        advice=f"pass something else, or mend {name}.{method}",
+        advice=f"pass something else, or correct {name}.{method}",
     )
 
 

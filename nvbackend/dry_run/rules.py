@@ -110,7 +110,7 @@ STRADDLES = Rule(
     id="descriptor.one-tile",
     message="{now}{second} reads bytes {start} to {end} of shared memory, parts of two tiles: {one} completes on "
     "{first}, {other} on {last}",
-    fix="mend the address of {line}: the copies begin {apart} bytes apart",
+    fix="correct the address of {line}: the copies begin {apart} bytes apart",
     why="Half of what is read belongs to another stage, which is filled again meanwhile: wrong results, no fault.",
     reference="PTX ISA 9.7.15.5.1 (matrix descriptor), 9.7.16.4.1 (shared memory descriptor)",
 )

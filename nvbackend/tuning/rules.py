@@ -17,7 +17,7 @@ WRONG_NUMBERS = Rule(
 NO_CANDIDATE = Rule(
     id="tune.no-candidate",
     message="none of the candidates runs and is right: {failures}",
-    fix="mend one candidate, {name!r}: {advice}",
+    fix="correct one candidate, {name!r}: {advice}",
     why="There is no kernel to choose.",
     reference=_GUIDE,
 )

@@ -109,7 +109,7 @@ def test_a_wait_that_is_there_is_not_asked_for() -> None:
 
     (found,) = broken(off_by_one.build)
     assert found.rule_id == "proxy.refill-in-flight"
-    assert "wait_group" not in (found.fix or "") and "mend the count of stages of warpgroup 1" in (found.fix or "")
+    assert "wait_group" not in (found.fix or "") and "correct the count of stages of warpgroup 1" in (found.fix or "")
     assert rules(lambda: off_by_one.build(wrong=False)) == []
 
 

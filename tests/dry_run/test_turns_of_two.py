@@ -57,7 +57,7 @@ def test_an_index_that_does_not_count_the_rounds_of_both() -> None:
     """The other warp has used the phase: its parity is right for no one."""
     found = said("index")
     assert found.rule_id == "mbarrier.parity-counter"
-    assert re.match(r"mend the index of the barrier in line \d+, where each phase is for one warp", found.fix or "")
+    assert re.match(r"correct the index of the barrier in line \d+, where each phase is for one warp", found.fix or "")
     assert "warp 1 has used phase 0, for which warp 2 waits now" in (found.fix or "")
 
 

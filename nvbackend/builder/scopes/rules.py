@@ -388,7 +388,7 @@ TILE_MISMATCH = Rule(
 )
 ATTACH_PLACE = Rule(
     id="attach.place",
-    message="{given!r} is not an llvmlite IRBuilder with a place in a block of a function",
+    message="{given!r} is not an llvmlite IRBuilder that is positioned in a block of a function",
     fix="position it first: ir.IRBuilder(function.append_basic_block('entry'))",
     why="The calls are emitted at its place.",
     reference="llvmlite IR layer",

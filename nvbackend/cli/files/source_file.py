@@ -48,7 +48,7 @@ def users_program(path: Path, kernel: str = "") -> Iterator[None]:
             raise
         who = f"{path}: kernel {kernel}" if kernel else str(path)
         problem = f"{who} ends with {_summary(error)}{_line_of(error, path)}\n{_users_traceback(error)}"
-        failed = rules.BUILD.diagnose(problem=problem, fix="mend the file, then build again")
+        failed = rules.BUILD.diagnose(problem=problem, fix="correct the file, then build again")
         raise ProgramFailed([dataclasses.replace(failed, location=None)]) from None
 
 

@@ -134,7 +134,7 @@ class Advice:
     def _barrier(self) -> str:
         first, second = line(self._earlier.instr), line(self._part.instr)
         if self._earlier.instr is self._part.instr and self._first.writes and is_of_matrix(self._part):
-            return f"mend the place or the stride of {second}, so that no two warps' tiles overlap"
+            return f"correct the place or the stride of {second}, so that no two warps' tiles overlap"
         if self._second.engine and self._first.rounds == self._second.rounds and not self._first.writes:
             return f"let {second} copy to another stage, or put {self._sync} after {first} and the copy after that"
         if self._first.rounds and self._second.rounds and self._first.rounds != self._second.rounds:
@@ -186,7 +186,7 @@ class Advice:
     def _or_address(self, part: Part) -> str:
         """An address that is made by hand may be what is wrong."""
         made = touch_of(part.instr, part.operand) is None
-        return f"; if {line(part.instr)} means other bytes, mend its address or descriptor" if made else ""
+        return f"; if {line(part.instr)} means other bytes, correct its address or descriptor" if made else ""
 
     def _group_of_copies(self) -> str:
         here = line(self._part.instr)
@@ -355,8 +355,8 @@ class Advice:
         phase, arrival = next(self._arrivals_after(barrier))
         return (
             f"let {self._other} wait for phase {phase} of {barrier.name}, where {self._reader} arrives in "
-            f"{line(arrival.instr)}, before {line(self._part.instr)}; or mend the count of stages of {self._reader}, "
-            "which is not in step with it"
+            f"{line(arrival.instr)}, before {line(self._part.instr)}; or correct the count of stages of "
+            f"{self._reader}, which is not in step with it"
         )
 
     def _announced(self, *, by_all: bool) -> str:

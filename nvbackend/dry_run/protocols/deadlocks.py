@@ -156,7 +156,7 @@ class Deadlocks:
             fix = f"announce {brought} bytes: what the copies bring to this CTA in one phase"
             copy = next((one.instr for one in barrier.arrivals if one.brought), None)
             if copy is not None and brought > expected and (tile := larger_than_its_tile(barrier.arrivals)):
-                fix = f"mend the box of {line(copy)}, or the tile: {tile}; else {fix}"
+                fix = f"correct the box of {line(copy)}, or the tile: {tile}; else {fix}"
             if not brought:
                 fix = f"let the copies complete on {barrier.name}, or announce no bytes: k.mbarrier.arrive"
             notes: Notes = (*self._arrived(barrier), ("this waits for the phase", step.instr.location))

@@ -90,8 +90,8 @@ class Explain:
             tuple((access(copy, copy.parts[0]), copy.parts[0].instr.location) for copy in (one, other)),
             now=in_rounds(record.rounds), second=_who(record, part), start=min(int(each.min()) for each in tile),
             end=max(int(each.max()) for each in tile) + part.size - 1,
-            one=f"that from byte {one.parts[0].first} on", first=one.barrier.name,
-            other=f"that from byte {other.parts[0].first} on", last=other.barrier.name, line=line(part.instr),
+            one=f"the one from byte {one.parts[0].first}", first=one.barrier.name,
+            other=f"the one from byte {other.parts[0].first}", last=other.barrier.name, line=line(part.instr),
             apart=other.parts[0].first - one.parts[0].first,
         )  # fmt: skip
         return True

@@ -101,7 +101,7 @@ def taken_by_others(state: State, step: Step, barrier: Mbarrier, over: int) -> s
         return ""
     who, waited = warps(step.warps), warps(warp for _, warp in others)
     return (
-        f"mend the index of the barrier in {line(step.instr)}, where each phase is for one warp of those that come: "
+        f"correct the index of the barrier in {line(step.instr)}, where each phase is for one warp of those that come: "
         f"{waited} {'has' if len(others) == 1 else 'have'} used phase {over - 1}, for which {who} waits now, and the "
         f"index must count the rounds of both; or, where {who} is to wait for phase {over}, wait for parity {over & 1}"
     )

@@ -41,7 +41,7 @@ ACCESS = Rule(
 )
 LANES = Rule(
     id="banks.lanes",
-    message="{given} addresses for {wanted} threads",
+    message="{given} addresses were given for {wanted} threads",
     fix="give an address, or None for a thread that does not take part, for each of {wanted} threads; a layout of "
     "({wanted}, values) may say every element that a thread reads",
     why="Conflicts are among the threads of one warp, and which of them go together depends on their place in it.",

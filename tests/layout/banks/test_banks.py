@@ -116,8 +116,8 @@ def test_bytes_of_one_word_are_read_together() -> None:
     [
         (lambda: bank_conflicts(Layout(32), 32, 12), "banks.access", "12 bytes a thread"),
         (lambda: ldmatrix_conflicts(Layout(24, 8), 16, 3), "banks.access", "3 matrices"),
-        (lambda: bank_conflicts(Layout(31), 32), "banks.lanes", "31 addresses for 32 threads"),
-        (lambda: bank_conflicts([0] * 33), "banks.lanes", "33 addresses for 32 threads"),
+        (lambda: bank_conflicts(Layout(31), 32), "banks.lanes", "31 addresses were given for 32 threads"),
+        (lambda: bank_conflicts([0] * 33), "banks.lanes", "33 addresses were given for 32 threads"),
         (lambda: bank_conflicts(Layout(32, 1), 16, 4), "banks.alignment", "thread 1 accesses 4 bytes at 2,"),
         (lambda: bank_conflicts(Layout(32, 1), 4, 1), "banks.alignment", "at 0.5,"),
         (lambda: bank_conflicts(Layout((32, 2), (1, 32)), 32, 8), "banks.vector", "the elements 0, 32 of 32 bits"),
