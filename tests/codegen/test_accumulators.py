@@ -15,6 +15,7 @@ from nvbackend.codegen.llvm import compile_ir
 from nvbackend.codegen.ptxas import assemble
 from nvbackend.codegen.sass import disassemble
 from nvbackend.codegen.stages.accumulators import held
+from nvbackend.codegen.stages.accumulators.followed import Followed
 from nvbackend.isel.target.target import Target
 from nvbackend.simulator import Simulator
 from samples import convolution, dynamic_gemm, flash_attention, hopper_gemm, w4a16_gemm
@@ -245,6 +246,30 @@ def test_random_programs_compute_the_same(seed: int, monkeypatch: pytest.MonkeyP
     kept = compile_ir(ir, SM_90A, optimize=seed % 4)
     monkeypatch.setattr(llvm, "held", lambda text: text)
     np.testing.assert_array_equal(numbers(kept.ptx), numbers(compile_ir(ir, SM_90A, optimize=seed % 4).ptx))
+
+
+def in_another_order(ir: str, seed: int) -> str:
+    """The module, whose blocks after the first are in an order by chance: values may be used before they are made."""
+    start, end = ir.index("entry:"), ir.rindex("}")
+    first, *others = re.split(r"^(?=[\w.]+:$)", ir[start:end], flags=re.MULTILINE)
+    random.Random(seed).shuffle(others)
+    return ir[:start] + first + "".join(others) + ir[end:]
+
+
+def test_another_round_would_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = [text for seed in SEEDS for ir in (Program(seed).text(),) for text in (ir, in_another_order(ir, seed))]
+    once = [held(program) for program in programs]
+    assert once != programs
+    ends_before: dict[int, dict[int, object]] = {}
+
+    def unchanged(self: Followed, _code: object, _begins: object, ends: dict[int, object]) -> bool:
+        before, ends_before[id(self)] = ends_before.get(id(self)), dict(ends)
+        return before == ends
+
+    monkeypatch.setattr(Followed, "_is_settled", unchanged)
+    for program, expected in zip(programs, once, strict=True):
+        ends_before.clear()
+        assert held(program) == expected
 
 
 def with_commas(ir: str) -> str:

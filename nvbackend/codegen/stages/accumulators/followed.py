@@ -7,6 +7,7 @@ from dataclasses import field
 
 from nvbackend.codegen.stages.accumulators.statements import (
     Code,
+    FlowBlock,
     ResultTakes,
     TiedAsm,
     Value,
@@ -40,32 +41,42 @@ class Followed:
     _newer: frozenset[str] = frozenset()
     _results: dict[str, dict[int, tuple[str, Value]]] = field(default_factory=dict)
     _in_flight: set[int] = field(default_factory=set)
+    _missed: set[str] = field(default_factory=set)
+    """What was asked for in this round and not known."""
 
     def follow(self, code: Code) -> None:
         """Go through the blocks until each begins with what those before it end with."""
+        begins: dict[int, _State] = {}
         ends: dict[int, _State] = {}
         for _ in range(_MOST_ROUNDS):
-            self.tied, self.copied, self.unclear = {}, set(), set()
-            earlier = dict(ends)
+            self.tied, self.copied, self.unclear, self._missed = {}, set(), set(), set()
             for number, block in enumerate(code.blocks):
-                self._begin([ends[before] for before in block.before if before in ends])
+                begins[number] = self._begin(block, ends)
                 for each in block.statements:
                     self._statement(each)
                 ends[number] = self._now, self._newer
-            if ends == earlier:
+            if self._is_settled(code, begins, ends):
                 break
         else:
             self.unclear |= self.variables.keys()
         self._read(code.others.keys() & self.names.keys())
         self.unclear |= {self.names[name][0] for name in code.merged & self.names.keys()}
 
-    def _begin(self, before: list[_State]) -> None:
+    def _is_settled(self, code: Code, begins: dict[int, _State], ends: dict[int, _State]) -> bool:
+        """Whether another round would find the same: each block began as now, and all that is known now was known."""
+        if not self._missed.isdisjoint(self.names) or not self._missed.isdisjoint(self._results):
+            return False
+        return all(begins[number] == self._begin(block, ends) for number, block in enumerate(code.blocks))
+
+    def _begin(self, block: FlowBlock, ends: dict[int, _State]) -> _State:
         """A block after those that end so; what differs between them is not known."""
+        before = [ends[number] for number in block.before if number in ends]
         self._now, self._newer = before[0] if before else ({}, frozenset())
         for values, newer in before[1:]:
             if values is not self._now and values != self._now:
                 self._now = {name: value for name, value in self._now.items() if values.get(name) == value}
             self._newer = self._newer.union(newer)
+        return self._now, self._newer
 
     def _statement(self, each: TiedAsm | ResultTakes | VariableLoads | VariableStores) -> None:
         if isinstance(each, ResultTakes):
@@ -79,6 +90,8 @@ class Followed:
 
     def _take(self, run: ResultTakes) -> None:
         results, now, names = self._results.get(run.whole, {}), self._now, self.names
+        if not results:
+            self._missed.add(run.whole)
         for name, number in zip(run.names, run.numbers, strict=True) if results else ():
             if number in results:
                 names[name] = variable, value = results[number]
@@ -110,6 +123,8 @@ class Followed:
     def _move(self, name: str) -> None:
         if name in self.names:
             self.unclear.add(self.names[name][0])
+        else:
+            self._missed.add(name)
 
     def _read(self, names: Iterable[str]) -> None:
         """The values are copied where they are made: too early, if a wgmma makes them."""
@@ -119,6 +134,8 @@ class Followed:
                 variable, (place, _) = self.names[name]
                 if place in self._in_flight:
                     self.unclear.add(variable)
+            else:
+                self._missed.add(name)
 
     def _call(self, call: TiedAsm) -> None:
         """Operands that are registers keep them, and have new values after it."""
@@ -137,6 +154,8 @@ class Followed:
                     after[variable] = value_after
                 else:
                     self._move(name)
+            else:
+                self._missed.add(name)
         if tied:
             self.tied[call.place], self._results[call.name] = tied, results
             self._now = self._now | after
