@@ -46,7 +46,7 @@ KINDS = {
         "simulator.missed-phase",
     ),
     "accounting": _kind(
-        "other arrivals, bytes or commits come than a phase counts",
+        "a phase gets other arrivals, bytes or commits than it counts",
         "mbarrier.arrivals",
         "mbarrier.arrivals-in-peer",
         "mbarrier.wrong-bytes",
@@ -71,7 +71,7 @@ KINDS = {
         "dry-run.fill-left",
     ),
     "named-barrier": _kind(
-        "threads meet at a named barrier in other numbers or another order than it needs",
+        "a named barrier gets another number of threads than it counts, or gets them in another order",
         "barrier.crowd",
         "barrier.waits",
         "barrier.threads",
@@ -140,7 +140,7 @@ KINDS = {
         "mbarrier.not-ready",
     ),
     "register-pool": _kind(
-        "warpgroups ask for registers that nobody gives back",
+        "warpgroups ask for registers that no other warpgroup releases",
         "setmaxnreg.pool",
         "setmaxnreg.order",
         "pipeline.registers",
@@ -170,13 +170,13 @@ KINDS = {
         "dry-run.two-writers",
     ),
     "init": _kind(
-        "mbarriers are initialised by several threads, twice, or unseen",
+        "an mbarrier is initialised by several threads, twice, or without being made visible",
         "mbarrier.double-init",
         "mbarrier.not-ready",
         "mbarrier.uninitialised",
     ),
     "proxy-fence": _kind(
-        "the async proxy is not fenced off the generic one", "proxy.missing-fence", "shared.missing-barrier"
+        "no fence orders the generic and the async proxy", "proxy.missing-fence", "shared.missing-barrier"
     ),
     "race": _kind(
         "threads read and write shared memory with no order between them",

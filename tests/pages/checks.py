@@ -16,7 +16,7 @@ def mistakes() -> str:
     right = sum(1 for _ in cases()) - len(wrong)
     styles = len({scene.style for scene in scenes()})
     said = (
-        f"A cell counts kernels: {len(wrong)} wrong and {right} correct ones of `tests/dry_run/kernels`, in the styles of\n"
+        f"A cell counts kernels: {len(wrong)} wrong and {right} correct ones of `tests/dry_run/kernels`, in styles of\n"
         f"{styles} libraries. A wrong kernel is a correct one with one mistake. No correct one draws a diagnostic.\n"
     )
     return "\n".join([said, *_rows(wrong), ""])
