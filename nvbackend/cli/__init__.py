@@ -1,4 +1,4 @@
-"""The command line: lists instructions and targets, explains and draws. One module per command."""
+"""The command line, one module per command: builds, explains, draws, checks and simulates."""
 
 from nvbackend.cli.program import main
 

@@ -1,4 +1,4 @@
-"""From LLVM IR text to PTX (LLVM), to a cubin (ptxas) and to SASS (nvdisasm), each complaint of a tool a Diagnostic.
+"""From LLVM IR text to PTX (LLVM), a cubin (ptxas) and SASS (nvdisasm); every error of a tool becomes a Diagnostic.
 
 Importing this package loads neither LLVM nor anything else that is heavy; each function loads what it needs.
 """

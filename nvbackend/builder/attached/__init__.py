@@ -1,1 +1,1 @@
-"""`attach`: the calls on a function that somebody else owns, and what of its other code is known."""
+"""`attach`: the calls on a function that another compiler owns, and what is known of the function's other code."""

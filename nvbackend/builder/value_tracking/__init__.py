@@ -1,1 +1,1 @@
-"""The evaluator of per-thread integers: each thread's value, the scope of its uniformity, and who reaches a place."""
+"""The evaluator of per-thread integers: each thread's value, the scope of its uniformity, and which threads come where."""

@@ -1,1 +1,1 @@
-"""What a compiled kernel became: its forms as lines with their places, its part of an SM, pages and files of it."""
+"""How to look at a compiled kernel: its forms line by line, its share of an SM, its pages and files."""

@@ -1,1 +1,1 @@
-"""The flow of a finished function: graph, loops, dominators, dataflow, who takes which path and accesses what."""
+"""The flow of a finished function: graph, loops, dominators, dataflow, which threads take which path and access what."""

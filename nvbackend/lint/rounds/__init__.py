@@ -1,1 +1,1 @@
-"""The first rounds of a loop apart from each other, and what is in flight or waited for in each of them."""
+"""The first rounds of a loop, each followed separately, with what is in flight and what is waited for in it."""

@@ -1,4 +1,4 @@
-"""Checks of a run that numbers alone do not show: accesses without an order, missing proxy fences, what outlives a CTA.
+"""Checks for what numbers alone do not show: accesses without an order, missing proxy fences, what outlives a CTA.
 
 `watchers(wave)` are the observers of a wave. Each raises the Diagnostic of the first mistake that it sees.
 """

@@ -1,1 +1,1 @@
-"""Kernels that were compiled before, in this process or another: by the content of all that their functions read."""
+"""Finds kernels that were compiled before, in this or another process, by the contents of all that their functions read."""

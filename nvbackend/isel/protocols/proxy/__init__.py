@@ -1,1 +1,1 @@
-"""The generic and the async proxy: who wrote shared memory how, and what comes between that and its readers."""
+"""The generic and the async proxy: how shared memory was written, and what is between the writes and their readers."""
