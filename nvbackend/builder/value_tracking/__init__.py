@@ -1,1 +1,1 @@
-"""The evaluator of per-thread integers: each thread's value, the scope of its uniformity, and which threads come where."""
+"""The evaluator of per-thread integers: each thread's value, where it is uniform, and which threads come where."""

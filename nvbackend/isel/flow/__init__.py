@@ -1,1 +1,1 @@
-"""The flow of a finished function: graph, loops, dominators, dataflow, which threads take which path and access what."""
+"""The flow of a finished function: graph, loops, dominators, dataflow, each thread's path and accesses."""

@@ -1,1 +1,1 @@
-"""mbarriers from their initialisation on: which threads arrive, how often, with which bytes, and wait for which parity."""
+"""mbarriers from their initialisation on: which threads arrive, how often, with which bytes, and which wait."""
