@@ -370,9 +370,15 @@ class _Block(AbstractContextManager[Yielded]):
         here = caller_location()
         callers = here.callers if here is not None else ()
         place = Location(frame.f_code.co_filename, bound.target.line, frame.f_code.co_name, callers)
-        is_set = type(bound.before).__name__ == "Variable"
-        made = "" if is_set else f"make it a variable before the block, {bound.text} = k.var(...), and "
-        rules.REBOUND.fail(at=place, name=bound.text, block=region.describe(), made=made)
+        kind, text = type(bound.before).__name__, bound.text
+        made = "" if kind == "Variable" else f"make it a variable before the block, {text} = k.var(...), and "
+        advice = f"{made}set it inside: {text}.set(...)"
+        if kind == "Address":
+            advice = (
+                f"keep the offset in a variable: at = k.var(0) before the block, at += ... inside, and ({text} + at)"
+            )
+        when = "after it" if bound.target.is_read_after else "in the next round, as it was before"
+        rules.REBOUND.fail(at=place, name=text, block=region.describe(), when=when, advice=advice)
 
     def _left(self, region: Region) -> Diagnostic | None:
         """control.left where Python leaves the block by `return`, `break` or `continue`."""

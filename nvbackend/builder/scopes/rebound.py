@@ -4,6 +4,8 @@ Python runs an assignment of the block once, while the kernel is built: `best = 
 that skip the block, too. What the block itself made is refused where it is used (value.scope). What existed before it
 can be used: so the source says whether the name or the entry is read after the block, and the frame what it was and
 what it is. Where the source leaves that open nothing is said.
+
+So does a pointer that moves at the end of a loop's body: `x += 32` is not seen by the next round, nor by anything else.
 """
 
 from __future__ import annotations
@@ -47,6 +49,8 @@ class Assigned:
     index: Any = None
     reads_first: bool = False
     """Whether the block reads it before it assigns to it."""
+    is_read_after: bool = True
+    """Whether it is read after the block; else its last statement in the block sets it, for a next round alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +82,35 @@ def holdings(frame: FrameType) -> list[Holding]:
 
 def rebound(frame: FrameType, held: Sequence[Holding], region: Block) -> Rebound | None:
     """The first that is bound to another run-time value than before the block, which has ended; to a number too."""
-    if region.exit_block is not None and _has_a_round(region):
-        held = [each for each in held if each.target.reads_first]  # the last round is what counts, and there is one
+    is_loop = region.exit_block is not None
     for held_before in held:
         target = held_before.target
+        if not target.is_read_after and not (is_loop and _has_a_next_round(region)):
+            continue
+        if is_loop and not target.reads_first and _has_a_round(region):
+            continue  # the last round is what counts, and there is one
         now = _held(target, frame.f_locals.get(target.base, _MISSING))
         if now is None or now.container is not held_before.container:
             continue
         for key, before in held_before.entries.items():
             after = now.entries.get(key, _MISSING)
-            if after is not before and _is_value(before) and (type(after) in (int, float, bool) or _lives(after)):
+            if after is not before and _is_value(before) and _is_taken(after, target):
                 text = f"{target.base}[{key!r}]" if target.is_entry else target.text
                 return Rebound(target, text, before)
     return None
+
+
+def _is_taken(after: object, target: Assigned) -> bool:
+    """Whether what a target is bound to now is taken for what a run of the block gives."""
+    if _is_address(after) or not target.is_read_after:
+        return _is_value(after)
+    return type(after) in (int, float, bool) or _lives(after)
+
+
+def _has_a_next_round(region: Block) -> bool:
+    """Whether some round may follow another."""
+    numbers = [number for value in region.rounds if isinstance(number := getattr(value, "constant", None), int)]
+    return len(numbers) < len(("first", "end", "step")) or len(range(*numbers)) > 1
 
 
 def _has_a_round(region: Block) -> bool:
@@ -118,7 +138,11 @@ def _held(target: Assigned, base: Any) -> Holding | None:
 
 
 def _is_value(thing: object) -> bool:
-    return type(thing).__name__ in AT_RUN_TIME and _region_of(thing) is not None
+    return _is_address(thing) or (type(thing).__name__ in AT_RUN_TIME and _region_of(thing) is not None)
+
+
+def _is_address(thing: object) -> bool:
+    return type(thing).__name__ == "Address"
 
 
 def _lives(thing: object) -> bool:
@@ -156,6 +180,7 @@ def _by_place(text: str) -> dict[Position, tuple[Assigned, ...]]:
 
 
 def _read_after(node: ast.With, around: Sequence[ast.AST]) -> Iterator[Assigned]:
+    yield from _carried(node, around)
     for target in _assigned(node.body):
         child: ast.AST = node
         for parent in reversed(around):
@@ -176,6 +201,28 @@ def _read_after(node: ast.With, around: Sequence[ast.AST]) -> Iterator[Assigned]
             child = parent
 
 
+def _carried(node: ast.With, around: Sequence[ast.AST]) -> Iterator[Assigned]:
+    """The name that the last statement of a block sets, that the block reads before, and nothing reads after it."""
+    *before, last = node.body
+    targets = last.targets if isinstance(last, ast.Assign) else [last.target] if isinstance(last, ast.AugAssign) else []
+    if len(targets) != 1 or not isinstance(targets[0], ast.Name) or any(map(_is_repeated, around)):
+        return
+    target = Assigned(targets[0].id, targets[0].id, targets[0].lineno, reads_first=True, is_read_after=False)
+    scope = next((each for each in reversed(around) if isinstance(each, SCOPES)), None)
+    if scope is None or _first_use(before, target) != "read":
+        return
+    end = node.end_lineno or node.lineno
+    later = (each for each in ast.walk(scope) if _is_base(each, target) and getattr(each, "lineno", 0) > end)
+    inner = (each for each in ast.walk(scope) if each is not scope and isinstance(each, (*SCOPES, ast.Lambda)))
+    if not any(later) and not any(_mentions(each, target) for each in inner):
+        yield target
+
+
+def _is_repeated(node: ast.AST) -> bool:
+    """Whether Python may come to what is in it again."""
+    return isinstance(node, (ast.For, ast.AsyncFor, ast.While))
+
+
 def _is_with(node: ast.AST) -> bool:
     """Whether what follows it may have other threads."""
     return isinstance(node, (ast.With, ast.AsyncWith))
@@ -189,6 +236,8 @@ def _assigned(statements: Sequence[ast.stmt]) -> Iterator[Assigned]:
         if isinstance(statement, ast.Assign):
             for target in statement.targets:
                 yield from _bounds(target)
+        if isinstance(statement, ast.AugAssign):
+            yield from _bounds(statement.target)
         for name in ("body", "orelse", "finalbody"):
             yield from _assigned(getattr(statement, name, ()))
 
@@ -228,6 +277,10 @@ def _use(statement: ast.stmt, target: Assigned) -> str | None:
     match statement:
         case ast.Assign(targets=written, value=value):
             parts: list[ast.AST] = [value, *written]
+        case ast.AugAssign(target=written, value=value):
+            if _of_expressions([written], target) == "written":
+                return "read"  # and written
+            parts = [value, written]
         case ast.For(target=written_by, iter=iterated, body=body):
             if target.is_entry and _is_base(iterated, target):
                 return "read"

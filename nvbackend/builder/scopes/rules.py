@@ -59,9 +59,9 @@ OUT_OF_SCOPE = Rule(
 )
 REBOUND = Rule(
     id="value.rebound",
-    message="{name} is bound to another value in {block}, and read after it: Python does that once, while the kernel "
+    message="{name} is bound to another value in {block}, and read {when}: Python does that once, while the kernel "
     "is built, whichever threads come to the block and how often",
-    fix="{made}set it inside: {name}.set(...)",
+    fix="{advice}",
     why="An assignment of Python is not an instruction: the threads would not run it.",
     reference="docs/guide.md, Values and variables",
 )

@@ -154,11 +154,48 @@ def read_in_a_branch_of_python(k, out, n):
         out[0] = a
 
 
+def a_pointer(k, out, n):
+    row = out + 1
+    with k.if_(n > 0):
+        row += 32  # here
+    row[0] = 1.0
+
+
+def a_pointer_in_a_loop_that_runs(k, out, n):
+    row = out + 1
+    with k.range(4):
+        row = row + n  # here
+    row[0] = 1.0
+
+
+def a_pointer_that_the_next_round_reads(k, out, n):
+    row = out + 1
+    with k.range(n):
+        row[0] = 1.0
+        row += 32  # here
+
+
+def a_pointer_in_a_loop_without_a_count(k, out, n):
+    row = out + 1
+    with k.loop():
+        k.break_if(row[0] == 0.0)
+        row = row + n  # here
+
+
+def an_index_that_the_next_round_reads(k, out, n):
+    at = k.thread_id()
+    with k.range(n):
+        out[at] = 1.0
+        at += 32  # here
+
+
 WRONG = [
     *(an_entry, an_entry_by_its_end, entries_in_turns, entries_of_a_loop_of_python, a_key, a_number_for_a_variable),
     *(all_entries_in_a_list, a_name, a_value, a_name_in_an_else, an_attribute, names_in_turns_in_a_loop_that_runs),
     *(a_name_read_after_the_block_around, a_block_beside_others_in_one_statement),
     *(read_in_a_test_of_python, read_in_a_test_of_a_loop_of_python),
+    *(a_pointer, a_pointer_in_a_loop_that_runs, a_pointer_that_the_next_round_reads),
+    *(a_pointer_in_a_loop_without_a_count, an_index_that_the_next_round_reads),
 ]
 
 
@@ -256,10 +293,60 @@ def another_object(k, out, n):
     tile[0] = 2.0
 
 
+def a_pointer_of_each_round(k, out, n):
+    row = out + 1
+    with k.range(n) as i:
+        row = row + i * 32
+        row[0] = 1.0
+
+
+def a_pointer_of_one_round(k, out, n):
+    row = out + 1
+    with k.range(1):
+        row[0] = 1.0
+        row += 32
+
+
+def a_pointer_of_a_loop_of_python(k, out, n):
+    row = out + 1
+    for _ in range(3):
+        with k.range(n) as i:
+            row[i] = 1.0
+            row += 32
+
+
+def a_pointer_of_the_threads_that_come(k, out, n):
+    row = out + 1
+    with k.if_(n > 0):
+        row[0] = 1.0
+        row += 32
+
+
+def a_pointer_that_a_function_reads(k, out, n):
+    row = out + 1
+
+    def later():
+        row[0] = 2.0
+
+    with k.range(n) as i:
+        row[i] = 1.0
+        row += 32
+    later()
+
+
+def a_count_of_the_build_in_a_loop(k, out, n):
+    count = 0
+    with k.range(n) as i:
+        out[i + count] = 1.0
+        count += 1
+
+
 RIGHT = [
     *(set_as_the_fix_says, read_in_the_block_alone, bound_again_before_it_is_read, bound_back, another_entry_is_read),
     *(read_where_the_same_threads_come, a_count_of_the_build, the_same_value_in_each_round),
     *(a_function_that_is_not_called, another_object, read_in_a_branch_of_python),
+    *(a_pointer_of_each_round, a_pointer_of_one_round, a_pointer_of_a_loop_of_python),
+    *(a_pointer_of_the_threads_that_come, a_pointer_that_a_function_reads, a_count_of_the_build_in_a_loop),
 ]
 
 
@@ -272,6 +359,7 @@ def test_the_fix_names_what_to_set() -> None:
     for body, fix in (
         (an_entry, "set it inside: v[0].set(...)"),
         (a_value, "make it a variable before the block, best = k.var(...), and set it inside: best.set(...)"),
+        (a_pointer, "keep the offset in a variable: at = k.var(0) before the block, at += ... inside, and (row + at)"),
     ):
         with pytest.raises(DiagnosticError) as raised:
             build(body)
