@@ -21,8 +21,9 @@ TITLE = """\
 
 <!-- Made by `python -m tests.api`; edit the docstrings. -->
 
-Each name with its arguments and the first sentence of its docstring, which `help()` shows whole. What is not here may
-change without a word. `nvb` is `import nvbackend as nvb`, `k` an `nvb.KernelBuilder` or what `nvb.attach` returns.
+This page lists every public name with its arguments and the first sentence of its docstring; `help()` shows the whole
+docstring. Anything that is not listed here may change without notice. `nvb` is `import nvbackend as nvb`, and
+`k` is an `nvb.KernelBuilder` or the builder that `nvb.attach` returns.
 """
 INSIDE = re.compile(r"\b(Core|Emitter|FunctionBuilder|Registers|Roles|Storage|Device|Launches|ir\.\w+)\b")
 """What a constructor takes that only calls of `k`, or of a loaded kernel, can give."""

@@ -21,10 +21,10 @@ TITLE = """\
 
 <!-- Made by `python -m tests.rules`; edit the rules, or the examples in tests/rules. -->
 
-Every error of nvbackend is one of these {count} rules. Each has its message (with the values to fill in, in braces),
-why it matters on the hardware, and the smallest program that breaks it: lines that begin with `-` break the rule, those
-with `+` are the fix, and the others belong to both programs. `tests/rules` runs each program of this page. A fix that
-depends on what is wrong is shown as this program gets it.
+Every error of nvbackend comes from one of these {count} rules. Each rule has its message (values to fill in are in
+braces), the reason why it matters on the hardware, and the smallest program that breaks it. Lines that begin with `-`
+break the rule, lines that begin with `+` are the fix, and all other lines belong to both programs. `tests/rules` runs
+each program of this page. If a fix depends on what is wrong, the page shows the fix for this program ("Fix here").
 """
 SETUP = """\
 ## What the programs begin with

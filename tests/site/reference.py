@@ -18,8 +18,8 @@ WIDTH = 96
 FRONT = """\
 # Reference
 
-`nvb` is `import nvbackend as nvb`, `k` an `nvb.KernelBuilder` or what `nvb.attach` returns. What is not here may change
-without a word.
+`nvb` is `import nvbackend as nvb`, and `k` is an `nvb.KernelBuilder` or the builder that `nvb.attach` returns. Anything
+that is not listed here may change without notice.
 
 | page | what it has |
 | --- | --- |

@@ -10,9 +10,9 @@ from nvbackend.intrinsics.catalogue import FAMILIES
 FRONT = """\
 # What each chip has
 
-How many instruction variants of each family a target takes, at the newest PTX version that nvbackend emits for it; none
-where the cell is empty. Targets with the same numbers share a column. `nvbackend targets` prints the features of each
-target, and `nvbackend catalogue --family F --target T` says of each variant why it is not legal.
+A cell says how many instruction variants of the family the target takes, at the newest PTX version that nvbackend emits
+for it; an empty cell means none. Targets with the same numbers share a column. `nvbackend targets` prints the features
+of each target, and `nvbackend catalogue --family F --target T` says of each variant why it is not legal.
 """
 
 
