@@ -2,9 +2,9 @@
 
     PYTHONPATH=. python -m benchmarks.against_triton [--repeats N]
 
-A cold process does nothing else: it starts, imports, and compiles. In a warm one each compiles a second form, with one
-stage more. ptxas alone is timed in the same process, on the same PTX. Triton's programs import PyTorch, whose tensors
-they launch on; where PyTorch is there, that is timed too. Needs Triton, and no GPU.
+A cold process only starts, imports, and compiles. In a warm process each side compiles a second form, with one stage
+more. ptxas alone is timed in the same process, on the same PTX. Programs of Triton import PyTorch for the tensors that
+they launch on; if PyTorch is installed, its import is timed, too. Needs Triton, but no GPU.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     PYTHONPATH=. python -m benchmarks.attention [--rounds N] [--depth N] [--causal] [--type bf16] [SIZE ...]
 
 SIZE is HEADSxROWS; all heads of a batch count as heads. Needs a Hopper GPU and PyTorch. The ratio is the time of the
-faster one of the two over ours.
+faster of these two divided by ours.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
     PYTHONPATH=. ncu --csv --metrics METRICS python -m benchmarks.bank_conflicts --run > counted.csv
     PYTHONPATH=. python -m benchmarks.bank_conflicts --compare counted.csv
 
-where METRICS is what `--metrics` prints. One kernel of one warp for each pattern, with one load from shared memory
-whose addresses it reads from global memory. `--compare` ends with status 1 where a count differs. Patterns in which
-pairs of threads read the same are shown and not judged: chips may serve two of their phases at once.
+where METRICS is what `--metrics` prints. Each pattern is a kernel of one warp with one load from shared memory, whose
+addresses it reads from global memory. `--compare` ends with status 1 if a count differs. Patterns in which pairs of
+threads read the same word are shown but not judged, because chips may serve two of their phases at once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How long the Hopper GEMM takes from Python to a cubin: each stage in fresh processes, imports aside, no cache.
+"""How long the Hopper GEMM takes from Python to a cubin: each stage in fresh processes, without imports and cache.
 
-Then kernels that were compiled before: from the cache on disk, in fresh processes, over the imports, and again in the
-same process.
+It then times kernels that were compiled before: from the cache on disk in fresh processes, without the imports, and
+once more in the same process.
 
     PYTHONPATH=. python benchmarks/build_time.py [--repeats N]
 

@@ -1,4 +1,4 @@
-"""What the dry run costs: its time for each sample, and its share of the way to PTX."""
+"""What the dry run costs: its time for each sample, and its share of the time from Python to PTX."""
 
 from __future__ import annotations
 

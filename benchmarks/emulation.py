@@ -1,8 +1,8 @@
 """Which mma instructions a chip has, and which ptxas expands: measured from the SASS of every variant and chip.
 
-Every documented variant of `mma.sync`, `mma.sp` and `wmma.mma` is in a kernel of its own, written here from the PTX
-ISA (9.7.14) without nvbackend's rows, is assembled for each chip and disassembled. It is native where it came out as
-MMA instructions of its own kind alone, without a call, and one where PTX has one (wmma tiles are several by design).
+Every documented variant of `mma.sync`, `mma.sp` and `wmma.mma` is written here in a separate kernel, from the PTX ISA
+(9.7.14) and without nvbackend's rows. It is assembled for each chip and disassembled. A variant is native if its SASS
+has only MMA instructions of its own kind, no call, and one MMA where PTX has one (wmma tiles are several by design).
 """
 
 from __future__ import annotations

@@ -3,13 +3,14 @@
     PYTHONPATH=. python -m benchmarks.gemm_shapes [--rounds N] [--all | --tuned] [--few | --middle | MxNxK ...]
 
 Both launch from a CUDA graph, so that no host time counts, over so many sets of matrices that none stays in L2. A
-ratio is cuBLAS's time over ours. Needs a Hopper GPU and PyTorch (whose f16 `matmul` is cuBLAS).
+ratio is cuBLAS's time divided by ours. Needs a Hopper GPU and PyTorch (whose f16 `matmul` is cuBLAS).
 
-With `--all`, every candidate is measured, and the best ones are printed: what the model's rates come from. A star marks
-the model's choice. With `--tuned` they are measured as well, and a line for each shape has the model's choice beside
-the best candidate: what the choice loses, its place among all, what the model says that it takes, and how far that is
-off. `--most N` leaves out all but the model's first N. `--few` takes shapes with few rows of A, as in decoding, and
-`--middle` those of layers of language models with 64 to 1024 rows, whose tiles fill the multiprocessors once or twice.
+With `--all`, every candidate is measured, and the best ones are printed; the rates of the model are fitted to these. A
+star marks the model's choice. `--tuned` measures them, too, and prints a line for each shape that compares the model's
+choice with the best candidate: what the choice loses, its rank among all candidates, the time that the model predicts,
+and the error of the prediction. `--most N` measures only the model's first N. `--few` takes shapes with few rows of A,
+as in decoding. `--middle` takes those of layers of language models with 64 to 1024 rows, whose tiles fill the
+multiprocessors once or twice.
 """
 
 from __future__ import annotations

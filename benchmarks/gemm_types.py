@@ -1,4 +1,4 @@
-"""GEMMs of other types, in batches, with scales of blocks, and with weights of 4 bits, against PyTorch's, in turns.
+"""GEMMs of other types, in batches, with block scales, and with weights of 4 bits, against PyTorch's, in turns.
 
     PYTHONPATH=. python -m benchmarks.gemm_types [--rounds N] [NAME ...]
 

@@ -2,12 +2,13 @@
 
     PYTHONPATH=. python benchmarks/launch.py [--rounds N] [--launches N] [--without-triton]
 
-The kernel takes three arrays and three integers and does nothing: ours by three tensor maps, Triton's by three
-pointers. Each round launches every way `--launches` times and waits for the GPU after it, out of the measured time.
-Of what launch() itself does, half is asking three PyTorch tensors what they are (0.7 us each: six answers), and the
-rest is looking that up, the numbers, the grid, and the line that launches.
+The kernel takes three arrays and three integers, and does nothing: ours takes the arrays as tensor maps, Triton's as
+pointers. Each round launches `--launches` times in every way. It then waits for the GPU, which is not measured. Half
+of the work of launch() itself is to ask three PyTorch tensors what they are (0.7 us each, for six answers). The rest is
+to look that up, and to handle the numbers, the grid, and the line that launches.
 
-Prints microseconds a launch: the least, the median, and the most of the rounds' means. Needs a Hopper GPU and PyTorch.
+Prints microseconds for each launch: the least, the median, and the greatest of the means of the rounds. Needs a Hopper
+GPU and PyTorch.
 """
 
 from __future__ import annotations

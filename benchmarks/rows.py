@@ -1,9 +1,9 @@
-"""Softmax and norms of rows: bytes read and written a second, in turns with a plain copy; PyTorch after them.
+"""Softmax and norms of rows: bytes read and written a second, in turns with a plain copy, and then for PyTorch.
 
     PYTHONPATH=. python -m benchmarks.rows [--rounds N] [--repeats N] [SIZE ...]        SIZE is ROWSxCOLUMNS
 
-Needs a GPU and PyTorch. Each launch takes other arrays than those before, so that nothing is left in L2. `--repeats`
-says how many launches a turn has: the first ones after a copy take longer, so few of them give less.
+Needs a GPU and PyTorch. Each launch takes other arrays than the launches before it, so that none is left in L2.
+`--repeats` is the number of launches of a turn: the first ones after a copy take longer, so short turns give less.
 """
 
 from __future__ import annotations

@@ -3,12 +3,12 @@
     PYTHONPATH=. python benchmarks/verification.py [--repeats N]
 
 The kernels are the samples, which represent wgmma, tcgen05, and mma.sync with and without scale factors; a chain of
-loops, each with loads, waits and multiplies; and a row of mbarriers that are each used by themselves. Of the last two,
-1x, 4x and 16x have that many of them. All are measured in turns in one process, and the least of each is taken. Seconds
-are the processor's, so that other programs do not count. Verification is `verify` and, before it, which threads each
-branch keeps together (`uniformity`). Prints the figures and ratios, protocol by protocol (what several protocols ask
-for counts as the first one's), and fails where verification is a tenth of the way to PTX or more, or where it or one of
-its parts grows faster than the kernel.
+loops, each with loads, waits and multiplies; and a row of mbarriers that are each used alone. The last two come in the
+sizes 1x, 4x and 16x. All kernels are measured in turns in one process, and the least time of each is taken, in seconds
+of processor time. Verification is `verify` and, before it, which threads each branch keeps together (`uniformity`).
+
+Prints the figures and ratios, protocol by protocol (work that several protocols share counts for the first one). Fails
+if verification is a tenth of the time to PTX or more, or if it or one of its parts grows faster than the kernel.
 """
 
 from __future__ import annotations
