@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from numbers import Integral
 from typing import Any, Generic, NoReturn, TypeAlias
 
 from nvbackend.builder.core.control import holding
@@ -19,6 +20,7 @@ from nvbackend.builder.tiles.turns import Turns, fail_turn
 from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import printed, user_facing
+from nvbackend.diagnostics.arguments import ARGUMENT
 from nvbackend.intrinsics.copy import tcgen05_memory
 from nvbackend.intrinsics.copy.tma import BULK_ALIGNMENT
 from nvbackend.intrinsics.row.row import GUARD, guarded
@@ -33,6 +35,10 @@ COPIES = ("tma", "cp.async")
 
 Fetch: TypeAlias = "Callable[[Value, Stage[Any]], None]"
 """Starts the copies of a step, given its number and its stage."""
+
+
+def _is_integer(number: object) -> bool:
+    return isinstance(number, Integral)
 
 
 @user_facing
@@ -58,6 +64,11 @@ class Ring(KnownAttributes, Generic[Tile]):
         multicast: bool,
         pingpong: bool,
     ) -> None:
+        if not _is_integer(stages):
+            advice = (
+                "give an integer of Python's, k.pipeline(3, ...): shared memory is laid out when the kernel is built"
+            )
+            ARGUMENT.fail(call="k.pipeline", problem=f"stages must be int, not {printed(stages)}", advice=advice)
         if copies not in COPIES:
             reason = f"copies={copies!r} is not one of {', '.join(COPIES)}"
             VARIANT.fail(instruction="a ring of k.pipeline", reason=reason)

@@ -22,6 +22,7 @@ OF_TILE = Rule(
 )
 _OF_ADDRESSES = ("atomic", "load", "store", "cast", "byte_offset")
 _OF_ARRAYS = ("shape", "size", "ndim", "strides", "T", "reshape")
+_MATH = "call k.math.{name}(...) with it"
 _INSTEAD = {
     **dict.fromkeys(_OF_ADDRESSES, "call it on the address, not on the element: (pointer + index).{name}(...)"),
     **dict.fromkeys(
@@ -30,6 +31,7 @@ _INSTEAD = {
     **dict.fromkeys(("astype", "cast"), "convert it: .to(type)"),
     "dtype": "use .{type}",
     "item": "use the value itself",
+    **dict.fromkeys(("abs", "ceil", "cos", "exp", "floor", "log", "max", "min", "pow", "sin", "sqrt", "tanh"), _MATH),
     **dict.fromkeys(
         ("value", "set"),
         "use it as it is; k.var(...) makes a variable, which has .value and .set, and changes by `x += 1`: after "

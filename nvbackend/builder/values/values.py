@@ -5,8 +5,6 @@ An index is extended to the width of an address first, so that the product does 
 
 from __future__ import annotations
 
-import inspect
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from llvmlite import ir
@@ -17,8 +15,8 @@ from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import Region
 from nvbackend.builder.scopes.names import check_name
 from nvbackend.builder.values.attributes import missing_attribute
+from nvbackend.builder.values.instead import instead
 from nvbackend.builder.values.math_policy import MathPolicy
-from nvbackend.builder.values.uncalled import Uncalled
 from nvbackend.diagnostics import Uncopied, printed, user_facing
 from nvbackend.diagnostics.boundary import plain_number
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType, pred, s32, s64, tf32, u32
@@ -326,29 +324,7 @@ def as_value(k: Emitter, operand: object, element: ElementType | None = None) ->
             element = pred if isinstance(operand, bool) else s32 if isinstance(operand, int) else BY_NAME["f32"]
         return constant(k, operand, element)
     kind = "a run-time value" if element is None else f"a value of {element}"
-    rules.NOT_A_VALUE.fail(given=operand, kind=kind, advice=_instead(operand))
-
-
-def _instead(operand: object) -> str:
-    """The fix: what to pass instead of an object that is not a value."""
-    if isinstance(operand, ir.Value):
-        return "pass the value itself, not its .ir; what k.llvm has made comes in by k.value(register, element)"
-    if isinstance(operand, (Uncalled, AbstractContextManager)):
-        opened = f"open it: `with {operand!r} as i:`, and use i inside"
-        return operand.advice if isinstance(operand, Uncalled) else opened
-    if inspect.ismethod(operand):
-        return f"call it: {operand.__name__}(...)"
-    if isinstance(operand, str) and "evict" in operand:
-        return f'pass the policy that it names: k.cache.policy("L2::{operand.rpartition(":")[2]}")'
-    if isinstance(operand, slice):
-        is_known = isinstance(operand.start or 0, int) and isinstance(operand.stop, int)
-        count = operand.stop - (operand.start or 0) if is_known else "count"
-        start = (
-            "" if operand.start in (None, 0) else f" + {operand.start if isinstance(operand.start, int) else 'start'}"
-        )
-        pointer = f"(pointer{start})" if start else "pointer"
-        return f"load several elements at once, {pointer}.load({count}), and store them by {pointer}.store(a, b, ...)"
-    return "pass a value of this kernel, a variable, or a Python number"
+    rules.NOT_A_VALUE.fail(given=operand, kind=kind, advice=instead(operand))
 
 
 def _wrong_type(wanted: ElementType, actual: ElementType) -> NoReturn:

@@ -73,6 +73,16 @@ INSIDE = [
         "not 128 (an int): use nvb.SwizzleMode.B128",
         "SmemLayout(",
     ),
+    (lambda k, x, n: k.pipeline(2.0, a=(f32, 32)), "call.argument", "k.pipeline: stages must be int, not 2.0", "laid"),
+    (lambda k, x, n: k.pipeline(n, a=(f32, 32)), "call.argument", "k.pipeline: stages must be int, not <s32", "laid"),
+    (lambda k, x, n: k.math.exp(_accumulator(k)), "value.kind", "cannot be used as a run-time value", ".map(lambda"),
+    (lambda k, x, n: x[0].sqrt(), "value.attribute", "has no .sqrt", "call k.math.sqrt(...) with it"),
+    (
+        lambda k, x, n: k.ptx("neg.f32 {d}, {a}", outputs={"d": f32}, inputs={"a": x[0]}),
+        "ptx.syntax",
+        "column 17: the end where ';' is expected: neg.f32 {d}, {a}",
+        "write ';'",
+    ),
     (lambda k, x, n: k.while_(n < 3), "call.unknown", "k.while_", "k.loop with k.break_if"),
 ]
 

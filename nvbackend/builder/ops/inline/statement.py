@@ -31,6 +31,7 @@ from nvbackend.intrinsics.row.row import Asm, Effect, RegisterClass, Row, RowOpe
 from nvbackend.intrinsics.row.semantics import MemoryOperand, Semantics, reads, writes
 from nvbackend.intrinsics.row.types import ElementType, b1, f32, f64, pred, tf32, u16
 from nvbackend.isel.target.target import Target
+from nvbackend.ptx.rules import SYNTAX
 from nvbackend.ptx.syntax import Instruction, Statement
 
 WORDS = (of_text.READS, of_text.WRITES, of_text.CONVERGENT, of_text.VOLATILE)
@@ -139,6 +140,8 @@ def emit_ptx(
     """`k.ptx`."""
     statement = _statement(k, text, outputs, inputs)
     statement.check_names()
+    if text.strip() and not text.rstrip().endswith((";", "}}", ":")) and "/" not in text:  # else a comment may be last
+        SYNTAX.fail(column=len(text.rstrip()) + 1, found="the end", expected="';'", text=text.strip())
     registers = statement.registers()
     declared = _effects_of(statement, effects, clobbers)
     performed = _assembled(statement, registers, k.target)

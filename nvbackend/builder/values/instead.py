@@ -1,0 +1,41 @@
+"""What to pass to a call in place of an object that is not a value of the kernel."""
+
+from __future__ import annotations
+
+import inspect
+from contextlib import AbstractContextManager
+
+from llvmlite import ir
+
+from nvbackend.builder.values.uncalled import Uncalled
+
+_OF_ELEMENTS = ("TileValues", "AxisValues", "Accumulator", "RegisterTensor")
+"""Classes of the tiles, which are above, whose elements are values."""
+_USUAL = "pass a value of this kernel, a variable, or a Python number"
+
+
+def instead(operand: object) -> str:
+    """The fix: what to pass instead of an object that is not a value."""
+    if isinstance(operand, ir.Value):
+        return "pass the value itself, not its .ir; what k.llvm has made comes in by k.value(register, element)"
+    if isinstance(operand, (Uncalled, AbstractContextManager)):
+        opened = f"open it: `with {operand!r} as i:`, and use i inside"
+        return operand.advice if isinstance(operand, Uncalled) else opened
+    if inspect.ismethod(operand):
+        return f"call it: {operand.__name__}(...)"
+    if isinstance(operand, (str, slice)):
+        return _instead_of_slice(operand) if isinstance(operand, slice) else _instead_of_text(operand)
+    return "compute it of each element: .map(lambda value: ...)" if type(operand).__name__ in _OF_ELEMENTS else _USUAL
+
+
+def _instead_of_text(text: str) -> str:
+    policy = text.rpartition(":")[2]
+    return f'pass the policy that it names: k.cache.policy("L2::{policy}")' if "evict" in text else _USUAL
+
+
+def _instead_of_slice(places: slice) -> str:
+    is_known = isinstance(places.start or 0, int) and isinstance(places.stop, int)
+    count = places.stop - (places.start or 0) if is_known else "count"
+    start = "" if places.start in (None, 0) else f" + {places.start if isinstance(places.start, int) else 'start'}"
+    pointer = f"(pointer{start})" if start else "pointer"
+    return f"load several elements at once, {pointer}.load({count}), and store them by {pointer}.store(a, b, ...)"
