@@ -68,7 +68,7 @@ class Ahead:
         from nvbackend.codegen.stages.compiling import compile_kernel, compiling
 
         arguments = ir_text, signature, machine, machine.target
-        if asked(DUMP) or wrong_arguments(compile_kernel, arguments, self._options):
+        if asked(DUMP) or wrong_arguments(compile_kernel, arguments, self._options, again=False):
             return
         # Here up to the passes: another thread would wait for its turn between any two calls of LLVM.
         stage = self._go_on(compiling(*arguments, **self._options))

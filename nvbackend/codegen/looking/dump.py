@@ -24,8 +24,9 @@ class Dump:
 
     def __init__(self, name: str, target: str, ir: str) -> None:
         chosen = asked(DUMP)
-        self._folder = Path(chosen) / f"{name}-{target}-{hashlib.sha256(ir.encode()).hexdigest()[:_DIGITS]}"
         self.is_wanted = bool(chosen)
+        digest = hashlib.sha256(ir.encode()).hexdigest()[:_DIGITS] if chosen else ""
+        self._folder = Path(chosen) / f"{name}-{target}-{digest}"
 
     def write(self, **forms: str | bytes) -> None:
         """Write each form to a file of its name, whose underscores are dots. Raises dump.write."""
