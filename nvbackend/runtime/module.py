@@ -330,12 +330,13 @@ def load(
 ) -> LoadedKernel | LoadedModule:
     """Load `compiled` into numba-cuda's current context: its cubin, or its PTX where it has none.
 
-    Of a module, what `nvb.compile_module` returns, it loads every kernel, by name.
-    `device="simulator"` runs it in the simulator, on NumPy's arrays; None does so where there is no GPU, and says so on
-    standard error; "gpu" does not. Launches in the simulator return when the kernel has run. For them `seed` (0)
-    chooses another legal order of threads and operations, `checks` (True) looks for mistakes that numbers do not show,
-    `report` (False) collects bytes, bank conflicts, waits and a timeline: `loaded.report`, and `limit` (10^8) is how
-    many instructions the CTAs that run together may execute.
+    For a module, as `nvb.compile_module` returns it, every kernel is loaded, by name.
+
+    `device="simulator"` runs the kernel in the simulator, on NumPy arrays. None does so if there is no GPU, and says so
+    on standard error; "gpu" never does. Launches in the simulator return when the kernel has ended. Four arguments are
+    for them: `seed` (0) chooses another legal order of threads and operations; `checks` (True) looks for mistakes that
+    the numbers do not show; `report` (False) collects bytes, bank conflicts, waits and a timeline in `loaded.report`;
+    `limit` (10^8) is how many instructions the CTAs that run together may execute.
     Raises launch.not-compiled, launch.simulator-option, launch.no-gpu, launch.architecture, launch.load-failed,
     launch.threads, launch.shared-memory, and tensor-map.* for a tensor-map parameter that no array could fill.
     """

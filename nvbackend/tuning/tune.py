@@ -66,24 +66,25 @@ def tune(
 ) -> Tuned:
     """Compile `candidates`, run each once, time the correct ones in turns, and choose the one with the least median.
 
-    `prepare(name, loaded)` gives the launch to measure, on `stream`. After one run of it `check(name)` says whether the
-    numbers are right: let `prepare` clear the result, or a kernel that writes nothing passes with what another wrote. A
-    candidate that cannot be built, loaded, prepared or run, or whose numbers are wrong, is in `failed` of the result.
-    `rounds`, `repeats`, `warmup` and `clock` are those of `nvb.runtime.time_launches`.
+    `prepare(name, loaded)` returns the launch to measure, on `stream`. After one run of it, `check(name)` says whether
+    the result is correct. Let `prepare` clear the result; otherwise a kernel that writes nothing passes with the result
+    of another one. A candidate that cannot be built, loaded, prepared or run, or whose result is wrong, is in `failed`
+    of the returned object. `rounds`, `repeats`, `warmup` and `clock` are those of `nvb.runtime.time_launches`.
 
-    Or `prepare` gives a list of launches, each over operands of its own, which run in turns: of more bytes than L2 has,
-    none finds its operands there. On a `stream` other than the default ones they are a CUDA graph, so that no time of
-    the host counts. Times are of one launch.
+    `prepare` may also return a list of launches over different operands, which run in turns. If these have more bytes
+    than L2, no launch finds its operands there. On a `stream` other than the default ones, the launches become a CUDA
+    graph, so that no time of the host counts. Times are for one launch.
 
-    The result is kept in `cache` (None: the user's) by the candidates' code, the device, the driver, the version of
-    nvbackend, how it was measured, and `key`: what else the times depend on, such as sizes and the number of launches,
-    as None, numbers, texts, and tuples of these. With a result on disk the best is loaded, and nothing is run.
+    The result is kept in `cache` (None: the user's cache). It is found again by the candidates' code, the device, the
+    driver, the version of nvbackend, the way of measuring, and `key`. `key` names what else the times depend on, such
+    as sizes and the number of launches, as None, numbers, strings, and tuples of these. If the result is on disk, the
+    best kernel is loaded, and nothing is run.
 
-    `executor` is one of concurrent.futures, in which candidates compile at the same time. `progress` is True for a line
-    on standard error, or a function of the steps done, the steps in all, and a text. `device` is that of
-    `nvb.runtime.load`; the simulator needs a `clock`, for it has no time. `options` are those of a kernel's `compile`.
-    Raises tune.no-candidate where all fail, call.argument without a GPU unless a `clock` is given, launch.timing, and
-    what `time_launches` raises.
+    `executor` is an executor of concurrent.futures, in which candidates compile at the same time. `progress` is True
+    for a line on standard error, or a function of the number of steps done, the number of all steps, and a text.
+    `device` is that of `nvb.runtime.load`; the simulator needs a `clock`, because it has no time. `options` are those
+    of a kernel's `compile`. Raises tune.no-candidate if all candidates fail, call.argument without a GPU unless a
+    `clock` is given, launch.timing, and what `time_launches` raises.
     """
     _check_candidates(candidates)
     _check_calls(prepare, check, executor)

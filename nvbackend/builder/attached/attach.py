@@ -153,13 +153,14 @@ def attach(
 ) -> AttachedBuilder:
     """A builder whose calls emit at the position of `builder`, an llvmlite IRBuilder.
 
-    A function has one; attaching again with the same IRBuilder returns it. Its dynamic shared memory begins at byte
-    `shared_base`, after the shared memory of its callers and owner. Without that it begins at 0, and `verify` refuses
-    anything else there. `lowering="asm"` is for an LLVM or libNVVM of its own that lacks the intrinsics of some
-    instructions: all are inline assembly then, of which ptxas makes the same. `parameters` are the function's
-    arguments as those of a kernel, for `finish` and for the builder's `arguments`: integers and floats of their types,
-    pointers to global memory (of address space 1, or generic), tensor maps by value (generic pointers). Raises
-    target.unknown, kernel.name, kernel.bounds, cluster.size, cluster.target, attach.place, attach.again,
+    A function has one builder; attaching again with the same IRBuilder returns it. The function's dynamic shared memory
+    begins at byte `shared_base`, after the shared memory of its callers and owner. By default it begins at 0, and
+    `verify` refuses anything else there. `lowering="asm"` is for an LLVM or libNVVM that lacks the intrinsics of some
+    instructions: then all instructions are inline assembly, from which ptxas makes the same code. `parameters` describe
+    the function's arguments like those of a kernel, for `finish` and for the builder's `arguments`: integers and floats
+    of their types, pointers to global memory (of address space 1, or generic), tensor maps by value (generic pointers).
+
+    Raises target.unknown, kernel.name, kernel.bounds, cluster.size, cluster.target, attach.place, attach.again,
     attach.lowering, attach.parameters, attach.shared-base, kernel.parameter and kernel.parameter-fact.
     """
     if lowering not in LOWERINGS:

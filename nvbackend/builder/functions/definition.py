@@ -44,12 +44,14 @@ def function(
     parameters are constants of the build. `-> nvb.f32` or `-> tuple[nvb.f32, nvb.i32]` says what it returns. Python's
     numbers are passed as constants, variables by their values. `k.return_` in it ends the function.
 
-    With `inline` it is expanded at each call, in a scope of its own, and may take objects of a kernel by their classes
-    (`nvb.Variable`, `nvb.Tensor`). Without, it is a function of the PTX that is called; what is checked of a kernel is
-    checked with its body in place of each call, so the Python function runs once for itself and once for each call. A
-    called function has no wgmma, tcgen05 and setmaxnreg, allocates no shared memory and asserts nothing
-    (function.instruction), and sees nothing of the kernel but its arguments. Raises function.declaration; a call raises
-    function.call, function.argument, function.result, function.recursion, function.differs.
+    With `inline`, the function is expanded at each call, in its own scope, and its parameters may be objects of a
+    kernel, annotated with their classes (`nvb.Variable`, `nvb.Tensor`). Without it, the function is a `.func` of the
+    PTX, and is called. The checks of a kernel then see its body in place of each call, so the Python function runs once
+    for itself and once for each call. A called function may not contain wgmma, tcgen05, setmaxnreg, allocations of
+    shared memory or assertions (function.instruction), and has access to nothing of the kernel but its arguments.
+
+    Raises function.declaration; a call raises function.call, function.argument, function.result, function.recursion,
+    function.differs.
     """
 
     @user_facing

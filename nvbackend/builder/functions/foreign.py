@@ -46,14 +46,15 @@ def extern_function(
 ) -> ExternFunction:
     """The device function `name` of a PTX text, which kernels and functions call: `y = scaled(k, x, 2)`.
 
-    `ptx` is the text that another compiler printed, or the path of a file of it. `parameters` are element types and
-    pointers by names of your own, in the text's order, and `result` is what it returns: several types, such as
-    `(f32, i32)`, are the members of a struct of C, and the call gives a tuple. `effects` are those of `k.ptx`:
-    "reads row" and "writes row" of a pointer, "reads" and "writes" of other global memory, "convergent" and
-    "volatile". Without effects the function only computes: LLVM may merge its calls and leave them out. A pointer to
-    shared memory is passed as a generic address, and its effects are always said; `extents` are the bytes from such a
-    pointer that every call accesses, all of them, without which they are not judged. Only what the function uses of
-    its text goes into the kernel, once.
+    `ptx` is the text that another compiler printed, or the path of a file with it. `parameters` are element types and
+    pointers, in the order of the text, under names that you choose. `result` is the type that the function returns;
+    several types, such as `(f32, i32)`, are the members of a C struct, and the call returns a tuple.
+
+    `effects` are those of `k.ptx`: "reads row" and "writes row" for a pointer, "reads" and "writes" for other global
+    memory, "convergent" and "volatile". A function without effects only computes: LLVM may merge its calls, and leave
+    them out. A pointer to shared memory is passed as a generic address, and its effects must always be given. `extents`
+    are the numbers of bytes, from such a pointer on, that every call accesses completely; without them these accesses
+    are not judged. The part of the text that the function uses is copied into the kernel, once.
 
     Raises function.foreign where the text has another function or does what only a kernel may (barriers, protocols,
     shared memory of its own), function.foreign-effects, ptx.syntax, ptx.undeclared. A call raises function.call,

@@ -73,18 +73,20 @@ def kernel(
 ) -> Callable[[Callable[..., None]], KernelDefinition]:
     """Decorate a function that builds a kernel.
 
-    Its first parameter is the KernelBuilder; the others are the kernel's parameters, annotated with an element type
-    (`nvb.i32`), `nvb.Pointer[element]`, or, where there is more to say, `Annotated[nvb.TensorMap,
-    nvb.TensorMap(element, box)]` and `Annotated[nvb.Pointer, nvb.Pointer(element, align=32)]`. Keyword-only parameters
-    with a default are build-time constants, which `build` and `compile` can set. What depends on them is a function of
-    those that it names: `threads=lambda warps: 32 * warps`, and so `cluster`, `min_ctas`, `max_registers`, and the type
-    of a parameter, `Annotated[nvb.TensorMap, lambda rows: nvb.TensorMap(nvb.f16, box=(rows, 64))]`. `examples` are
-    typical values of the integer parameters, by name: with those the kernel is checked when it is built, in place of
-    the build's own choice.
-    `allow` are the ids of rules of protocols that are not reported, or a mapping of them to reasons; `severity` maps
-    ids of such rules to "warning" or "error", by which they are reported. `rules` are rules of your own, which look at
-    the finished kernel: see `nvb.rules`.
-    `math` says what its floating-point arithmetic may do: see MathPolicy. Raises target.unknown at the decorated line.
+    The function's first parameter is the KernelBuilder. The others are the kernel's parameters, annotated with an
+    element type (`nvb.i32`), with `nvb.Pointer[element]`, or in full with
+    `Annotated[nvb.TensorMap, nvb.TensorMap(element, box)]` or `Annotated[nvb.Pointer, nvb.Pointer(element, align=32)]`.
+    Keyword-only parameters with a default are build-time constants, which `build` and `compile` can set.
+
+    `threads`, `cluster`, `min_ctas`, `max_registers` and the type of a parameter may depend on these constants: write a
+    function whose parameters are named like the constants, `threads=lambda warps: 32 * warps` or
+    `Annotated[nvb.TensorMap, lambda rows: nvb.TensorMap(nvb.f16, box=(rows, 64))]`.
+
+    `examples` are typical values of the integer parameters, by name. The build checks the kernel with these instead of
+    choosing values itself. `allow` are the ids of rules of protocols that are not reported, or a mapping from ids to
+    reasons. `severity` maps ids of such rules to "warning" or "error". `rules` are rules of your own, which look at the
+    finished kernel: see `nvb.rules`. `math` says what floating-point arithmetic may do: see MathPolicy. Raises
+    target.unknown at the decorated line.
     """
     parsed = Target.parse(target)
 
@@ -339,14 +341,15 @@ class KernelDefinition(ByName, NotLoaded):
     ) -> CompiledKernel:
         """Build and compile to PTX and cubin; options are those of nvb.compile_kernel.
 
-        Constants of the build are given by name, or all together as `constants`, the only way for one with the name of
-        an option. `check` and `debug` are those of `build`.
-        Compiling again gives the kernel of the last time, at no cost, while everything is as it was: target, constants,
-        options, the ptxas that is found, and all that the function reads (globals, closures, defaults, and those of the
-        helpers, classes and modules that it uses). Another process finds it in the cache, without building, while the
-        code of these, its lines, this package, llvmlite and Python are the same too. A function that reads what cannot
-        be compared (files, the clock, random numbers), prints, or changes what it reads is run each time, as is every
-        function with Cache.disabled() or with rules of your own.
+        Give constants of the build by name, or all together as `constants`, which is the only way for a constant with
+        the name of an option. `check` and `debug` are those of `build`.
+
+        Another call returns the same kernel at no cost while everything is unchanged: the target, the constants, the
+        options, the ptxas that is found, and everything that the function reads (globals, closures, defaults, and those
+        of the helpers, classes and modules that it uses). Another process finds the kernel in the cache without
+        building it, if their code and lines, this package, llvmlite and Python are also the same. The function runs
+        each time if it reads what cannot be compared (files, the clock, random numbers), prints, or changes what it
+        reads; so does every function with Cache.disabled() or with rules of your own.
         """
         request = self._request(target, constants, check, debug, options)
         if request is not None and (kernel := self._before.unchanged(request, options)) is not None:

@@ -62,14 +62,13 @@ _FTZ = '"denormal-fp-math-f32"="preserve-sign,preserve-sign"'
 class KernelBuilder(Operations):
     """Builds one kernel.
 
-    `target` is a name such as "sm_90a" or a Target; `threads` are those of a CTA and `cluster` the CTAs of a cluster,
-    each a number along x or a tuple (x, y, z);
-    `min_ctas` the CTAs that must fit an SM and `max_registers` the registers of a thread: both bound what ptxas may
-    use. `debug=False` leaves out prints, assertions, traps and clocks; `allow` are rules of protocols that are not
-    reported, with reasons where it is a mapping; `rules` are rules of your own (`nvb.rules`); `math` says what
-    arithmetic of floats may do. Emit with the
-    calls of this object, then `finish()`, or `compile()`
-    which finishes too.
+    `target` is a name such as "sm_90a", or a Target. `threads` are the threads of a CTA and `cluster` the CTAs of a
+    cluster, each as a number along x or a tuple (x, y, z). `min_ctas` is the number of CTAs that must fit on an SM, and
+    `max_registers` the number of registers of a thread; both limit the registers that ptxas may use. `debug=False`
+    leaves out prints, assertions, traps and clocks. `allow` are rules of protocols that are not reported, with reasons
+    if it is a mapping. `rules` are rules of your own (`nvb.rules`). `math` says what floating-point arithmetic may do.
+
+    Emit instructions with the calls of this object, then call `finish()`, or `compile()`, which also finishes.
     """
 
     def __init__(

@@ -202,15 +202,18 @@ class Operations(FunctionBuilder):
     ) -> Ring[Any] | RingParts:
         """A ring of `stages` stages, each with a tile of every name: a SharedTile, or of (element, layout) a Tensor.
 
-        A tile may also be (element, count), elements one after another at an `Address`, or a number of bytes. A
-        producer fills the stages and `consumers` warpgroups read them; without a number, all threads of the CTA do
-        both, at least two stages (`Ring.steps`). `copies` is "tma" for copies that one thread starts and that complete
-        on an mbarrier (`k.tma`, `k.bulk`, `k.copy` of a TmaCopy), or "cp.async" for copies of each thread. `multicast`:
-        some go to all CTAs of the cluster. `pingpong`: a stage is for one consumer, and they drain the ring in turns,
-        each the steps of a tile of its own: see `Ring.turn`. `apart`, the names of tiles or True for all, makes parts
-        that are filled and released on their own: `ring.key.drain()`, see `RingParts`. Call `k.mbarrier.ready` before
-        the first use, unless all threads copy by cp.async. Raises pipeline.stages, pipeline.tiles, pipeline.bytes,
-        pipeline.apart, pipeline.consumers, pipeline.turn.
+        A tile may also be (element, count), for consecutive elements at an `Address`, or a number of bytes. A producer
+        fills the stages, and `consumers` warpgroups read them; without `consumers`, all threads of the CTA do both,
+        with at least two stages (`Ring.steps`). `copies` is "tma" for copies that one thread starts and that complete
+        on an mbarrier (`k.tma`, `k.bulk`, `k.copy` of a TmaCopy), or "cp.async" for copies of each thread.
+
+        With `multicast`, some copies go to all CTAs of the cluster. With `pingpong`, each stage is for one consumer,
+        and the consumers drain the ring in turns, each for the steps of a different tile: see `Ring.turn`. With
+        `apart`, names of tiles or True for all, the ring has parts that are filled and released separately:
+        `ring.key.drain()`, see `RingParts`.
+
+        Call `k.mbarrier.ready` before the first use, unless all threads copy by cp.async. Raises pipeline.stages,
+        pipeline.tiles, pipeline.bytes, pipeline.apart, pipeline.consumers, pipeline.turn.
         """
 
         def ring(part: Mapping[str, TileLayout]) -> Ring[Any]:
@@ -288,11 +291,11 @@ class Operations(FunctionBuilder):
     ) -> Any:
         """A tiled MMA: `instruction` laid over the CTA's threads and over tiles, with the layouts of its operands.
 
-        An instruction is a request (`nvb.wgmma.mma_async(...)`, `nvb.mma.sync(...)`, `nvb.tcgen05.mma(...)`, or a
-        Tcgen05Request with an instruction `descriptor`), an atom or CuTe's name of it, each over `warpgroups` along M
-        and N, of mma.sync warps, or over `atom_layout` and `permutation` as `nvbackend.tiled.make_tiled_mma` takes
-        them; or a TiledMMA as it is. `tile`
-        is (M, N) of what is multiplied together, by default what the threads take at once. Raises every broken rule of
+        `instruction` is a request (`nvb.wgmma.mma_async(...)`, `nvb.mma.sync(...)`, `nvb.tcgen05.mma(...)`, or a
+        Tcgen05Request with an instruction `descriptor`), an atom, CuTe's name of an atom, or a TiledMMA. All but the
+        last are laid over `warpgroups` along M and N (for mma.sync, warps), or over `atom_layout` and `permutation`,
+        which are those of `nvbackend.tiled.make_tiled_mma`. `tile` is the (M, N) that is multiplied together, by
+        default what the threads take at once. Raises every broken rule of
         the instruction and of the atoms' contract (`nvbackend.atoms.check_atom`), mma.warpgroups, mma.tiled,
         warp-mma.atom, and what `make_tiled_mma` raises.
         """
@@ -319,9 +322,10 @@ class Operations(FunctionBuilder):
     ) -> TmaEpilogue:
         """An epilogue that stores the 64 x `n` accumulators of `warpgroups` warpgroups to the tensor `target`.
 
-        Elements of other products, `acc.elements()` of mma.sync or `mma.load(...)` of tcgen05, are a tile of `rows` x
-        `n` of as many `threads`: 128 rows of four warps of tensor memory, or a tile of all threads of the CTA. In
-        `parts`, it takes so many times less shared memory, and stores the columns of an accumulator part by part.
+        For the elements of other products, `acc.elements()` of mma.sync or `mma.load(...)` of tcgen05, a tile has
+        `rows` x `n` elements, which `threads` threads hold: 128 rows in four warps for tensor memory, or a tile of all
+        threads of the CTA. With `parts`, the epilogue stores the columns of an accumulator part by part, and takes that
+        many times less shared memory.
         Raises epilogue.threads, epilogue.parts, epilogue.columns, value.operation, and what `k.tma.store` raises.
         """
         return TmaEpilogue(self, target, n, warpgroups, rows, threads, parts)

@@ -227,12 +227,13 @@ class Ring(KnownAttributes, Generic[Tile]):
     def turn(self, warpgroup: Operand) -> Iterator[None]:
         """For every thread of a consumer `warpgroup` of a ring with pingpong=True: its turn to drain stages.
 
-        It waits until the consumer before has had its turn, and goes on in the ring where that one has stopped. After
-        the block it is the turn of the next one. So the block has the steps of a tile, any number of them. What comes
-        after it, the wait for the last mma, `release` and the epilogue, runs beside the steps of the next consumer;
-        `release` comes before this consumer's next turn. Turns go round, from 0 on: tiles that are dealt one by one are
-        in order, and a consumer without a tile, where a later one still has one, takes an empty turn:
-        `with ring.turn(warpgroup): pass`. Raises pipeline.turn.
+        It waits until the previous consumer has had its turn, and continues in the ring where that one stopped. After
+        the block it is the turn of the next consumer. So the block has the steps of one tile, any number of them. The
+        code after the block (the wait for the last mma, `release` and the epilogue) overlaps the steps of the next
+        consumer; `release` must come before this consumer's next turn. The consumers take turns one after another,
+        beginning with 0, so they take tiles in the order in which they are loaded. If a consumer has no tile but a
+        later one still has one, the former must take an empty turn: `with ring.turn(warpgroup): pass`. Raises
+        pipeline.turn.
         """
         turns = self._turns
         if turns is None:
