@@ -63,6 +63,8 @@ class Simulator:
         A kernel with an instruction that the simulator does not know raises simulator.unknown when it is launched, and
         here where no other kernel can be.
         """
+        if not isinstance(ptx, str):
+            raise TypeError(ptx)  # call.argument of this call, not of the parser's
         return SimulatedModule(parse(ptx, source), Known())
 
 

@@ -14,14 +14,14 @@ UNKNOWN = Rule(
     message="{call} does not exist",
     fix="{advice}",
     why="Nothing of this name can be emitted.",
-    reference="the calls of a builder, by noun: docs/guide.md and CHANGELOG.md",
+    reference="the calls of a builder, by noun: docs/api.md",
 )
 NOT_A_CALL = Rule(
     id="call.noun",
     message="{noun} {problem}: it holds the calls {calls}",
     fix="{advice}",
     why="A noun has several instructions, and this does not say which.",
-    reference="the calls of a builder, by noun: docs/guide.md and CHANGELOG.md",
+    reference="the calls of a builder, by noun: docs/api.md",
 )
 _MOST = 3
 

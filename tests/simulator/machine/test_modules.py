@@ -22,6 +22,12 @@ DONE: bar.sync 0; ret; }
 """
 
 
+@pytest.mark.parametrize("given", [b"", None, Simulator()])
+def test_what_is_loaded_is_a_text(given: object) -> None:
+    with pytest.raises(DiagnosticError, match=r"call\.argument.*Simulator\.load: ptx must be str, not "):
+        Simulator().load(given)  # type: ignore[arg-type]
+
+
 def test_a_kernel_that_is_not_known_leaves_the_others() -> None:
     module = Simulator().load(HEAD + BAD + GOOD)
     assert module.kernels == ("bad", "good")
