@@ -61,7 +61,7 @@ TIMING = Rule(
 )
 ARGUMENT_COUNT = Rule(
     id="launch.argument-count",
-    message="kernel {kernel} takes {expected} arguments ({names}), not {given}",
+    message="kernel {kernel} takes {expected} argument(s) ({names}), not {given}",
     fix="pass one argument per parameter, in the order of the signature",
     why="The driver reads as many addresses as the kernel has parameters: a missing one is a read out of bounds.",
     reference=_LAUNCH,

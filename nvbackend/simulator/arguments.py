@@ -53,10 +53,10 @@ class Binder:
         """The bytes of each parameter. Raises simulator.launch."""
         if len(variables) != len(arguments):
             names = ", ".join(one.name for one in variables) or "none"
-            problem = f"it takes {len(variables)} arguments ({names}), not {len(arguments)}"
+            problem = f"it takes {len(variables)} argument(s) ({names}), not {len(arguments)}"
             self._fail(problem, "pass one argument per parameter, in the order of the PTX")
         if self._names and len(self._names) != len(arguments):
-            problem = f"it takes {len(arguments)} arguments, and names={list(self._names)} has {len(self._names)}"
+            problem = f"it takes {len(arguments)} argument(s), and names={list(self._names)} has {len(self._names)}"
             self._fail(problem, "pass one name per argument, or none")
         self._map([array for one in arguments for array in _arrays(one)], variables, arguments)
         return tuple(self._bytes(variable, one) for variable, one in zip(variables, arguments, strict=True))

@@ -35,7 +35,7 @@ def check_arguments(function: ir.Function, parameters: Sequence[Parameter]) -> N
         return
     check_parameters(name, parameters)
     if len(parameters) != len(function.args):
-        problem = f"it takes {len(function.args)} arguments, and {len(parameters)} parameters are given"
+        problem = f"it takes {len(function.args)} argument(s), and gets {len(parameters)} parameter(s)"
         PARAMETERS.fail(function=name, problem=problem, advice="give one for each argument, in their order")
     for place, (parameter, argument) in enumerate(zip(parameters, function.args, strict=True)):
         if not _fits(parameter.type, argument.type):

@@ -54,7 +54,7 @@ def finished_kernel(k: Owned, verified: Verified | None) -> FinishedKernel:
     function = k.function
     _check_kernel(function)
     if len(k.core.parameters) != len(function.args):
-        problem = f"it takes {len(function.args)} arguments, and no parameters were given"
+        problem = f"it takes {len(function.args)} argument(s), and no parameters were given"
         PARAMETERS.fail(function=k.name, problem=problem, advice="attach with parameters=[nvb.Parameter(...), ...]")
     for kind in unprintable_kinds(k.function.module):
         DEBUG_KIND.fail(function=k.name, kind=kind, fact=KIND, lines=LINES)

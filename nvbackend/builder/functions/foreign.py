@@ -249,7 +249,7 @@ class ExternFunction:
         twice = [name for name in kwargs if name in passed or name not in names]
         missing = [name for name in names if name not in passed and name not in kwargs]
         if len(args) > len(names) or twice or missing:
-            counted = f"it takes {len(names)} arguments, and the call passes {len(args) + len(kwargs)}"
+            counted = f"it takes {len(names)} argument(s), and the call passes {len(args) + len(kwargs)}"
             named = f"it does not take {twice[0]}, or takes it once" if twice else f"it lacks {', '.join(missing)}"
             problem = counted if len(args) > len(names) else named
             CALL.fail(call=takes, problem=f"{problem}, besides the builder", advice=f"call it as {takes}")

@@ -372,13 +372,13 @@ def test_arguments_without_parameters():
     k = attach(builder)
     builder.ret_void()
     k.verify()
-    assert "1 arguments, and no parameters" in fails("attach.parameters", k.finish)
+    assert "1 argument, and no parameters" in fails("attach.parameters", k.finish)
 
 
 @pytest.mark.parametrize(
     ("types", "parameters", "said"),
     [
-        ([GLOBAL], [OUT, COUNT], "takes 1 arguments, and 2 parameters"),
+        ([GLOBAL], [OUT, COUNT], "takes 1 argument, and gets 2 parameters"),
         ([GLOBAL, I32], [COUNT, OUT], "argument 0 is ptr addrspace(1), and the parameter n"),
         ([ir.PointerType(addrspace=3)], [OUT], "argument 0 is ptr addrspace(3)"),
         ([ir.IntType(64)], [OUT], "argument 0 is i64"),
