@@ -98,7 +98,7 @@ def _array_of(address: ir.Value) -> str | None:
     if isinstance(base, ir.Argument):
         return str(base.name) if isinstance(base.type, ir.PointerType) else None
     parts = base.operands if isinstance(base, ir.Instruction) and base.opname == "add" else ()
-    return next((found for part in parts if (found := _array_of(part)) is not None), None)
+    return next((name for part in parts if (name := _array_of(part)) is not None), None)
 
 
 def _integers(values: Iterable[ir.Value]) -> list[ir.Value]:

@@ -111,8 +111,8 @@ def _waits(instr: MachineInstr) -> bool:
 def _access(site: Site, values: RunTimeValues | None) -> _Access | None:
     """The access of a parameter's array, where the instruction is one."""
     instr, said = site.instr, site.instr.semantics
-    if values is not None and (found := _of_address(instr, values)) is not None:
-        return _Access(site, *found)
+    if values is not None and (access := _of_address(instr, values)) is not None:
+        return _Access(site, *access)
     name = instr.operands.get(ARRAY) if instr.row is None else _of_map(instr)
     if not name:
         return None
