@@ -354,6 +354,14 @@ TENSOR_FREED = Rule(
     why="The columns may belong to another CTA while they are accessed: wrong numbers, and nothing traps.",
     reference=_TENSOR,
 )
+TENSOR_LOST = Rule(
+    id="tcgen05.lost-product",
+    message="{now}{second} starts a new sum in columns of tensor memory from {column} on, and nothing has read what "
+    "{first} left there",
+    fix="let {line} add to them: accumulate=True, or False in the first product of a tile alone (accumulate=step > 0)",
+    why="Of the products before, nothing is left: the sum is that of the last ones alone. Nothing traps.",
+    reference="PTX ISA 9.7.16.10.9 (tcgen05.mma: enable-input-d)",
+)
 TENSOR_UNWRITTEN = Rule(
     id="dry-run.tensor-unwritten",
     message="{now}{second} reads lane {lane}, column {column} of tensor memory, which nothing has written",

@@ -128,6 +128,7 @@ KINDS = {
         "dry-run.tensor-lanes",
         "dry-run.tensor-overlap",
         "dry-run.tensor-unwritten",
+        "tcgen05.lost-product",
     ),
     "cluster": _kind(
         "another CTA's shared memory is used before it has started, after it has ended, or without order",

@@ -220,3 +220,22 @@ def rows_of_clusters_that_are_taken_over(k, x: nvb.Pointer[f32], y: nvb.Pointer[
         k.break_if(~more)
         block.set(first.to(i32) + rank)
         turn += 1
+
+
+@kernel("tcgen05.lost-product", "sm_100a")
+def sum_of_the_last_product(k, b: nvb.TensorMap(f16, box=(64, 64))):
+    done = k.mbarrier.array(1, arrivals=1)
+    tile, full = load_parts(k)
+    with k.tcgen05.tmem(64) as tmem:
+        with k.one_thread():
+            k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
+            k.tma.load(tile, b, (0, 0), full)
+            k.mbarrier.wait(full, 0)
+            shape = nvb.InstructionDescriptor(kind="f16", m=64, n=64, a=f16, b=f16, d=f32)
+            for column in range(0, 64, 16):
+                at = (0, column)
+                more = False  # breaks
+                more = column > 0  # keeps
+                k.tcgen05.mma(nvb.Tcgen05Request("f16"), tmem, tile, tile, shape, a_at=at, b_at=at, accumulate=more)
+            k.tcgen05.commit(done)
+        k.mbarrier.wait(done, 0)

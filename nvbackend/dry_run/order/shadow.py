@@ -150,6 +150,12 @@ class Shadow:
         """Whether nothing has written any byte."""
         return not self._writers[places].any()
 
+    def last_unread(self, places: Places) -> int:
+        """The number of the one writer of all bytes, which nothing has read since; 0 where there is none."""
+        writers = self._writers[places]
+        first = int(writers[0]) if len(writers) else 0
+        return 0 if self._readers[places].any() or (writers != first).any() else first
+
     def is_written(self, address: int) -> bool:
         """Whether something has written a byte."""
         return bool(self._writers[address >> self.shift])

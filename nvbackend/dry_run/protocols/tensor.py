@@ -19,6 +19,7 @@ from nvbackend.dry_run.order.footprints import number
 from nvbackend.dry_run.order.record import Part, Record
 from nvbackend.dry_run.order.shadow import Shadow
 from nvbackend.dry_run.order.words import after_rounds, crew, in_rounds, instruction, line
+from nvbackend.dry_run.products import check_lost
 from nvbackend.dry_run.protocols.explain import returns_early
 from nvbackend.dry_run.protocols.hand_overs import HandOvers
 from nvbackend.dry_run.protocols.state import State
@@ -56,6 +57,8 @@ class Tensors:
         self._are_stored = False
         self._complete = True
         """Whether all writes were seen."""
+        self._reads_all = True
+        """Whether all reads were seen."""
         self._has_halves = False
         """Whether some product has 16 of each 32 lanes alone."""
         self._has_upper = False
@@ -129,6 +132,7 @@ class Tensors:
             places = self._places(step, said)
             if places is None:
                 self._complete &= not said.writes
+                self._reads_all &= said.writes
                 self._begins(step, said)
                 continue
             if said.name == "a":
@@ -136,12 +140,14 @@ class Tensors:
             record = Record(
                 event, step.cta, step.warps[0], said.writes, step.rounds(), instruction(step.instr), proxy=True
             )
-            adds = step.instr.semantics.multiplies and number(step.value("enable_d"), step.lanes)
+            adds = number(step.value("enable_d"), step.lanes) if step.instr.semantics.multiplies else None
             for cta, parts in places:
                 for part in parts if adds else ():
                     address = self._shadows[cta].unwritten(part)
                     if address is not None:
                         self._unwritten(record, step, address)
+                if said.writes and adds == 0 and self._reads_all and self._state.memory.complete:
+                    check_lost(self._state, self._shadows[cta], step, parts)
                 record.parts = [Part(step.instr, _numbers(parts), 1, said.name)]
                 self._look(step, record, parts, known[0], cta)
 

@@ -9,7 +9,7 @@ import numpy as np
 import nvbackend as nvb
 from nvbackend import f32, i32, u32
 from tests.dry_run.fixes.tried import F32, ROW, ROWS, tried
-from tests.dry_run.kernels.cutlass_sm100 import HALF, MATRIX, PART, SHAPE, multiply, store
+from tests.dry_run.kernels.cutlass_sm100 import HALF, MATRIX, MMA, PART, SHAPE, multiply, store
 from tests.dry_run.kernels.cutlass_sm100 import ROWS as TALL
 from tests.dry_run.kernels.parts import product, small
 from tests.dry_run.registry import Out
@@ -234,3 +234,28 @@ def lane_in_the_address(k, out: WORDS):
         load = k.tcgen05.ld(place, "32x32b", 1)
         k.tcgen05.wait_ld(load)
         out[k.thread_id()] = load.values[0]
+
+
+@tried("tcgen05.lost-product", *OF_PRODUCTS, target="sm_100a", says="False in the first product of a tile alone")
+def sum_of_the_last_columns(k, a: MATRIX, b: PART, c: F32, steps: i32):
+    products = Products(k, a, b)
+    with k.tcgen05.tmem(64) as tmem, k.range(steps) as step:
+        with k.one_thread():
+            k.mbarrier.arrive(products.full, expect_tx=TALL.bytes + HALF.bytes)
+            k.tma.load(products.ta, a, (0, step * 64), products.full)
+            k.tma.load(products.tb, b, (0, step * 64), products.full)
+            k.mbarrier.wait(products.full, step & 1)
+            k.tcgen05.fence_after_thread_sync()
+            for column in range(0, 64, 16):
+                at = (0, column)
+                more = False  # breaks
+                more = column > 0  # keeps
+                k.tcgen05.mma(MMA, tmem, products.ta, products.tb, SHAPE, a_at=at, b_at=at, accumulate=more)
+            k.tcgen05.commit(products.done)
+        k.mbarrier.wait(products.done, step & 1)
+        k.tcgen05.fence_after_thread_sync()
+        load = k.tcgen05.ld(tmem.lanes(k.warp_id() * 32), "32x32b", 64)
+        k.tcgen05.wait_ld(load)
+        store(products.place(c, step), load.values)
+        k.tcgen05.fence_before_thread_sync()
+        k.barrier.sync()
