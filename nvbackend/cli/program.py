@@ -32,6 +32,13 @@ class _Parser(argparse.ArgumentParser):
         """A wrong command line fails with a diagnostic, like everything else."""
         USAGE.fail(problem=message, usage=" ".join(self.format_usage().split()))
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """A command refuses what it does not know itself: its own usage is the one that helps."""
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown and " " in self.prog:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return parsed, unknown
+
 
 class _Completion(argparse.Action):
     """Prints a script for a shell, by shtab."""

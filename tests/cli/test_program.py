@@ -30,6 +30,8 @@ Printed = pytest.CaptureFixture[str]
         ([], "cli.usage", "COMMAND"),
         (["catalog"], "cli.usage", "'catalogue'"),
         (["catalogue", "--colour"], "cli.usage", "--colour"),
+        (["simulate", "k.ptx", "--blok", "32"], "cli.usage", "--blok 32\n  fix: usage: nvbackend simulate [-h]"),
+        (["--jsn", "targets"], "cli.usage", "--jsn\n  fix: usage: nvbackend [-h]"),
         (["explain"], "cli.usage", "spelling"),
         (["catalogue", "--family", "wgma"], "cli.family", "the nearest is wgmma"),
         (["catalogue", "--target", "sm_90b"], "target.unknown", "the nearest is sm_90"),
