@@ -188,7 +188,7 @@ class _ScalarSlot:
         name, element = self._name, self._element
         if misfit is Misfit.KIND:
             return ARGUMENT_KIND.diagnose(
-                name=name, given=with_article(describe(argument)), expected=f"a scalar of {element}"
+                name=name, given=with_article(describe(argument)), expected=f"a scalar of {element}", of=""
             )
         return SCALAR_RANGE.diagnose(name=name, value=argument, element=element, range=range_text(element))
 
@@ -278,7 +278,7 @@ class _ArraySlot:
         if isinstance(argument, BoundTensorMap):
             if argument.parameter != self._kind:
                 actual, expected = f"binding of {argument.parameter}", f"a {self._kind}"
-                bound.problems.append(ARGUMENT_KIND.diagnose(name=self._name, given=actual, expected=expected))
+                bound.problems.append(ARGUMENT_KIND.diagnose(name=self._name, given=actual, expected=expected, of=""))
                 return None
             argument = argument.array
         facts = array_facts(argument)
@@ -313,10 +313,9 @@ class _ArraySlot:
         kind, name = self._kind, self._name
         array = described(facts, argument) if facts is not None else read_array(argument, stream)
         if array is None:
-            expected = f"a device array of {kind.element}"
-            bound.problems.append(
-                ARGUMENT_KIND.diagnose(name=name, given=with_article(describe(argument)), expected=expected)
-            )
+            expected, actual = f"an array of {kind.element}", with_article(describe(argument))
+            of = ": on a GPU one of a library such as CuPy or PyTorch, in the simulator one of NumPy"
+            bound.problems.append(ARGUMENT_KIND.diagnose(name=name, given=actual, expected=expected, of=of))
             return None
         problems = list(check_array(name, kind, array, self._device))
         bound.problems += problems

@@ -69,7 +69,7 @@ ARGUMENT_COUNT = Rule(
 ARGUMENT_KIND = Rule(
     id="launch.argument-kind",
     message="argument {name} is {given}; the parameter is {expected}",
-    fix="pass {expected}",
+    fix="pass {expected}{of}",
     why="An argument is copied byte by byte: an address taken for a number, or the reverse, is not noticed.",
     reference=_LAUNCH,
 )
