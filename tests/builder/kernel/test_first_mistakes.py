@@ -76,6 +76,9 @@ INSIDE = [
     (lambda k, x, n: k.pipeline(2.0, a=(f32, 32)), "call.argument", "k.pipeline: stages must be int, not 2.0", "laid"),
     (lambda k, x, n: k.pipeline(n, a=(f32, 32)), "call.argument", "k.pipeline: stages must be int, not <s32", "laid"),
     (lambda k, x, n: k.math.exp(_accumulator(k)), "value.kind", "cannot be used as a run-time value", ".map(lambda"),
+    (lambda k, x, n: max(_accumulator(k).elements(), 0.0), "value.truth", "no truth value", "k.math.max"),
+    (lambda k, x, n: bool(_accumulator(k).rows(0.0)), "value.truth", "no truth value", "k.if_"),
+    (lambda k, x, n: bool(k.var(_accumulator(k).rows(0.0))), "value.truth", "no truth value", "k.if_"),
     (lambda k, x, n: x[0].sqrt(), "value.attribute", "has no .sqrt", "call k.math.sqrt(...) with it"),
     (
         lambda k, x, n: k.ptx("neg.f32 {d}, {a}", outputs={"d": f32}, inputs={"a": x[0]}),

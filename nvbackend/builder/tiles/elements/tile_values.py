@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, overload
 
 from nvbackend.builder.ops.combine import Operation, combining
+from nvbackend.builder.scopes.rules import NO_TRUTH_VALUE
 from nvbackend.builder.tiles.axpby import Axpby
 from nvbackend.builder.tiles.coordinates import Inside
 from nvbackend.builder.tiles.elements.across_warps import AXES, over_threads
@@ -61,6 +62,9 @@ class TileValues(KnownAttributes, Entries[Value]):
 
     def __getitem__(self, index: int | slice) -> Any:
         return super().__getitem__(index)
+
+    def __bool__(self) -> bool:  # noqa: PLE0304 (it never returns)
+        NO_TRUTH_VALUE.fail()
 
     # -- coordinates ------------------------------------------------------------------------------------------------
 
