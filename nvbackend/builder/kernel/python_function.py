@@ -12,7 +12,9 @@ from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.diagnostics.classes.late_pattern import late_pattern
 from nvbackend.diagnostics.location import error_location, is_plumbing
 
-_OF_THE_KERNEL = late_pattern(r"\b(Value|Variable|Address|Accumulator|SharedTile|Tensor|RegisterTensor)\b")
+_OF_THE_KERNEL = late_pattern(
+    r"\b(Value|Variable|Address|Accumulator|SharedTile|Tensor|RegisterTensor|TileValues|Axis\w+)\b"
+)
 """The names in Python's messages for objects of a kernel that it cannot use."""
 _AS_AN_ARRAY = late_pattern(r"'(Value|Variable)' object (is not subscriptable|does not support item)")
 _NO_ARRAY = "a value of one element is indexed like memory"
@@ -26,6 +28,8 @@ _IN_A_TABLE = (
 )
 _INSTEAD = {
     "'Accumulator' object does not support item": "set all registers: acc.set([...]), or acc.fill(0.0)",
+    "'TileValues' object does not support item": "make others by .map or .where, and write them back by acc.set",
+    **dict.fromkeys(("'TileValues'", "'AxisValues'"), "compute it of each value: .map(lambda value: ...)"),
     "operand type(s) for @": "multiply tiles of matrices by k.tiled_mma, and numbers by *",
     "len()": "give the length as a parameter of its own, or as a constant of the build",
     "supported between instances of 'Address'": "compare the numbers of addresses: a.bytes < b.bytes",

@@ -40,6 +40,13 @@ OPERATIONS: dict[str, tuple[str, Callable[[Any, Any], object]]] = {
         "'Accumulator' object does not support item",
         lambda k, x: operator.setitem(k.wgmma.accumulator(16), 0, 1.0),
     ),
+    "element of a tile's elements": (
+        "'TileValues' object does not support item",
+        lambda k, x: operator.setitem(k.wgmma.accumulator(16).elements(), 0, 1.0),
+    ),
+    "negative of elements": ("'TileValues'", lambda k, x: -k.wgmma.accumulator(16).elements()),
+    "NumPy's function of elements": ("'TileValues'", lambda k, x: np.exp(k.wgmma.accumulator(16).elements())),
+    "power of a value for each row": ("'AxisValues'", lambda k, x: k.wgmma.accumulator(16).rows(1.0) ** 2),
     "matrix product": ("operand type(s) for @", lambda k, x: x[0] @ x[1]),
     "order of addresses": ("supported between instances of 'Address'", lambda k, x: x < x + 1),
     "product of an address": ("'Address'", lambda k, x: x * 2),
@@ -146,3 +153,11 @@ def test_arrays_of_values_are_arrays_of_objects() -> None:
     nvb.runtime.load(kernel.compile(cache=nvb.Cache.disabled()), device="simulator").launch(1, out)
     assert made[0].dtype == object
     assert np.array_equal(out, 4 * np.arange(32) + 2)
+
+
+def test_a_number_of_numpy_to_the_left_of_elements_is_a_number() -> None:
+    k = nvb.KernelBuilder("k", "sm_80", threads=32)
+    acc = k.tiled_mma(nvb.mma.sync("m16n8k16", nvb.f16, nvb.f16, nvb.f32), tile=(16, 8)).accumulator()
+    elements, rows = np.float32(2) * acc.elements(), np.float64(3) + acc.rows(1.0)
+    assert isinstance(elements, nvb.TileValues) and isinstance(rows, nvb.AxisValues)
+    assert elements.element is nvb.f32

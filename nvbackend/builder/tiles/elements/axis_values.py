@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 class _Arithmetic(Uncopied, ABC):
     """Operators that go value by value."""
 
+    __array_ufunc__ = None
+    """NumPy leaves `np.float32(2) * values` to these."""
+
     @abstractmethod
     def _now(self) -> AxisValues:
         """The values that they go by."""

@@ -35,6 +35,9 @@ class TileValues(KnownAttributes, Entries[Value]):
     `rows`, `columns` and `reduce_rows` give: a value for each row or column.
     """
 
+    __array_ufunc__ = None
+    """NumPy leaves `np.float32(2) * elements` to these."""
+
     def __init__(self, held: Held, values: Sequence[Value]) -> None:
         self._held = held
         self._entries = tuple(values)
