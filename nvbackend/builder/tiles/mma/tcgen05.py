@@ -261,6 +261,8 @@ class TiledTcgen05(KnownAttributes):
         With `accumulate` false the accumulators are overwritten. Raises mma.tile-columns where `accumulators` are too
         few columns, and what `partition_fragment_A`, `partition_fragment_B` and `gemm` raise.
         """
+        if not isinstance(b, SharedTile):
+            raise TypeError(b)  # call.argument of this call, and of all of its arguments
         if isinstance(accumulators, TmemColumns) and accumulators.width < self._used:
             TENSOR_MEMORY.fail(given=accumulators.width, wanted=self._used, alloc=self.columns, mma=self.layouts)
         first = self.partition_fragment_A(a) if isinstance(a, SharedTile) else a

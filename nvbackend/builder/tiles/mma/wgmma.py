@@ -293,6 +293,8 @@ class TiledWgmma(KnownAttributes):
         Which warpgroup it is must be said where several share a tile of A or of B. Raises mma.tile, and what
         `partition_fragment_A` and `gemm` raise.
         """
+        if not isinstance(b, SharedTile):
+            raise TypeError(b)  # call.argument of this call, and of all of its arguments
         if isinstance(a, SharedTile):
             self._check_k(a, b)
             raise_all([*self._tile_faults(MmaOperand.A, a), *self._tile_faults(MmaOperand.B, b)])

@@ -1,4 +1,4 @@
-"""What a call on whole tiles has no place for: metadata and scale factors, which each instruction takes of its own."""
+"""What a call on whole tiles refuses: metadata and scale factors, which instructions take, and memory of no tile."""
 
 from __future__ import annotations
 
@@ -52,6 +52,19 @@ def test_tcgen05_with_operands_of_its_own_is_issued_one_by_one(
         for issue in mma.issues(left, right):
             own = {name: tmem.columns(64 + 8 * place, 8) for place, name in enumerate(operands)}
             mma.issue(issue, acc, left, right, accumulate=issue.k > 0, **own)
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_memory_that_is_no_tile_is_named_at_the_call(target: str) -> None:
+    k = nvb.KernelBuilder("k", target, threads=128, parameters=[nvb.Parameter("columns", nvb.u32)])
+    request: Any = nvb.wgmma.mma_async("m64n64k16", f16, f16, f32)
+    if target == "sm_100a":
+        request = nvb.tcgen05.mma("m128n64k16", f16, f16, f32)
+    mma, memory = k.tiled_mma(request), k.shared(f16, 8192)
+    acc = k.arguments[0] if target == "sm_100a" else mma.accumulator()
+    with pytest.raises(nvb.DiagnosticError, match=r"accumulate: a must be SharedTile") as caught:
+        mma.accumulate(acc, memory, memory)
+    assert [one.message.partition(" must")[0][-1] for one in caught.value.diagnostics] == ["a", "b"]
 
 
 def _operands(k: nvb.KernelBuilder, mma: Any, of_a: int, of_b: int) -> tuple[Any, tuple[Any, Any], tuple[Any, Any]]:
