@@ -212,7 +212,8 @@ def _short(value: object) -> str:
 
 
 def _kind(value: object) -> str:
-    return with_article(f"{'llvmlite ' if _is_llvmlites(value) else ''}{type(value).__name__}")
+    is_numpys = type(value).__module__ == NUMPY and "bool" in type(value).__name__
+    return with_article(f"{'llvmlite ' if _is_llvmlites(value) else 'NumPy ' * is_numpys}{type(value).__name__}")
 
 
 def _hint(value: object, wanted: str) -> str:
@@ -225,9 +226,8 @@ def _hint(value: object, wanted: str) -> str:
         return f": use {shown}" if (shown := element_name(named)) else ""
     if "Operand" in wanted and type(value).__name__ in ("TileValues", "AxisValues"):
         return ": compute it of each element, .map(lambda value: ...)"
-    if wanted == "int" and type(value).__name__ in AT_RUN_TIME:
-        return ", which is known only when the kernel runs"
-    return ""
+    is_late = wanted == "int" and type(value).__name__ in AT_RUN_TIME
+    return ", which is known only when the kernel runs" if is_late else ""
 
 
 def _is_llvmlites(value: object) -> bool:

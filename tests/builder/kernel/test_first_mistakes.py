@@ -79,6 +79,7 @@ INSIDE = [
     (lambda k, x, n: max(_accumulator(k).elements(), 0.0), "value.truth", "no truth value", "k.math.max"),
     (lambda k, x, n: bool(_accumulator(k).rows(0.0)), "value.truth", "no truth value", "k.if_"),
     (lambda k, x, n: bool(k.var(_accumulator(k).rows(0.0))), "value.truth", "no truth value", "k.if_"),
+    (lambda k, x, n: k.if_(np.bool_(True)), "call.argument", "(a NumPy bool", "k.if_("),
     (lambda k, x, n: x[0].sqrt(), "value.attribute", "has no .sqrt", "call k.math.sqrt(...) with it"),
     (
         lambda k, x, n: k.ptx("neg.f32 {d}, {a}", outputs={"d": f32}, inputs={"a": x[0]}),
