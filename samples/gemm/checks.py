@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+import nvbackend as nvb
+
 
 def positive(**numbers: object) -> None:
     """Raises ValueError unless all of them are integers of 1 or more."""
@@ -17,3 +19,9 @@ def among(legal: Collection[object], **chosen: object) -> None:
     for name, value in chosen.items():
         if value not in legal:
             raise ValueError(f"{name} is one of {', '.join(map(str, legal))}, not {value!r}")
+
+
+def scaled(operand: nvb.ElementType, scale: float) -> None:
+    """Raises ValueError for a scale of products that have none: those of 8-bit floats have one."""
+    if scale != 1 and (operand.bits > 8 or operand.is_integer):
+        raise ValueError(f"products of {operand} are not scaled, by {scale}")

@@ -9,11 +9,12 @@ from dataclasses import replace
 import nvbackend as nvb
 from nvbackend import bf16, e4m3, e5m2, f16, f32, s8, s16, s32, tf32, u8, u16, u32
 from samples.gemm.checks import among, positive
-from samples.gemm.model import microseconds
+from samples.gemm.deep import QUAD_COLUMNS, Deep
+from samples.gemm.model import RESIDENT, microseconds, resident
 from samples.gemm.thin import STORED, TILE_K, Thin
-from samples.gemm.wide import LINE, Wide, box_of_c, rows_of
+from samples.gemm.wide import LINE, WARPGROUP_ROWS, Wide, box_of_c, rows_of
 
-Choice = Wide | Thin
+Choice = Wide | Thin | Deep
 OPERANDS = (f16, bf16, tf32, e4m3, e5m2, s8, u8)
 """What wgmma multiplies, but for single bits."""
 FLOATS, INTEGERS = (f16, bf16, tf32, f32, e4m3, e5m2), (s8, u8, s16, u16, s32, u32)
@@ -23,7 +24,7 @@ SHARED, WIDE_SHARED, BUFFER = 220_000, 213_000, 65_536
 """Bytes of a multiprocessor's shared memory for rings and sums, those of wide tiles, and of the epilogue at most."""
 PARTS = (1, 2, 3, 4, 6, 8)
 """In how many parts the epilogue may store a tile."""
-LEAST_STAGES, MOST_STAGES, MOST_THIN_STAGES = 3, 7, 20
+LEAST_STAGES, MOST_STAGES, MOST_DEEP_STAGES = 3, 7, 20
 IN_TURNS = 256
 """Columns of the tiles of ping-pong consumers."""
 SMALL = 16
@@ -38,8 +39,9 @@ NEAR, OTHERS = 1.1, 8
 """Of other tiles so many at most, those that the model has no further than this from the best."""
 GROUPS = (16, 8, 32)
 """Rows of wide tiles that go together. The model does not tell them apart, and takes the first."""
-FEW = 32
-"""Up to so many rows of A thin tiles are faster throughout."""
+FEW = 16
+"""Up to so many rows of A thin tiles are faster throughout: others have 64, and TMA takes long to fill rows that are
+not there with zeros."""
 
 
 def wide_ones(
@@ -69,19 +71,28 @@ def thin_ones(m: int, operand: nvb.ElementType = f16) -> Iterator[Thin]:
     together = 3 if columns <= SMALL else 2
     for consumers, split, ctas in itertools.product((1, 2), (1, 2, 4, 8), (1, 2, 3)):
         stage, sums = 2 * TILE_K * (columns + 64 * consumers), 4 * columns * (64 * consumers + STORED)
-        stages = min(MOST_THIN_STAGES, (SHARED // ctas - sums) // stage)
+        stages = min(MOST_DEEP_STAGES, (SHARED // ctas - sums) // stage)
         if stages >= LEAST_STAGES and consumers * ctas <= together:
             yield Thin(columns, consumers, split, stages, ctas, operand)
 
 
+def deep_ones(operand: nvb.ElementType = f16, result: nvb.ElementType = f16) -> Iterator[Deep]:
+    """Tiles of every width whose depth a cluster shares, with as many stages as there is room for."""
+    for consumers, columns, split in itertools.product((1, 2), COLUMNS, sorted(RESIDENT)[1:]):
+        rows, own = WARPGROUP_ROWS * consumers, columns // split
+        stages = (SHARED - 4 * rows * own * (split - 1)) // ((rows + columns) * LINE // 8)
+        if columns % (QUAD_COLUMNS * split) == 0 and stages >= LEAST_STAGES:
+            yield Deep(columns, consumers, split, min(stages, MOST_DEEP_STAGES), operand, result)
+
+
 def is_usual(one: Choice) -> bool:
     """Whether it is a candidate for every shape."""
-    return isinstance(one, Thin) or (one.consumers, one.columns) in USUAL
+    return isinstance(one, Thin) or (isinstance(one, Wide) and (one.consumers, one.columns) in USUAL)
 
 
 def orders(one: Choice, m: int) -> Iterator[Choice]:
     """The same tile in each order that is another one where there are so many rows of tiles."""
-    if isinstance(one, Thin):
+    if not isinstance(one, Wide):
         yield one
         return
     bands = one.tiles(m, 1)[0] // one.cluster
@@ -116,8 +127,10 @@ def candidates(
     result = operand if result is None else result
     is_thin = operand is result and operand in (f16, bf16) and batches is None
     thin = list(thin_ones(m, operand)) if is_thin else []
-    wide = wide_ones(operand, result, batched=batches is not None) if m > FEW or not thin else ()
-    every: list[Choice] = [*(one.for_depth(depth) for one in wide if one.cluster <= multiprocessors), *thin]
+    wide = list(wide_ones(operand, result, batched=batches is not None)) if m > FEW or not thin else []
+    deep = [one for one in deep_ones(operand, result) if one.ctas(m, n) <= resident(multiprocessors, one.split)]
+    every: list[Choice] = [one.for_depth(depth) for one in wide if one.cluster <= multiprocessors]
+    every += [*thin, *(deep if wide and batches is None else [])]
     said = {one: microseconds(one, m, n, depth, multiprocessors, batches or 1) for one in every}
     near, ranked = NEAR * min(said.values()), sorted(said, key=said.__getitem__)
     others = [one for one in ranked if not is_usual(one) and said[one] <= near][:OTHERS]

@@ -1,75 +1,125 @@
 """How long a launch takes, computed from waves, steps and bytes without running anything: see `microseconds`.
 
 A launch takes as long as the memory needs for its bytes, or as the busiest multiprocessor needs for its tiles, and a
-little more at its start and end. The rates are those of an H200, fitted to measurements of the candidates of forty
-shapes with up to 16384 rows of A, and of forty shapes with few rows.
+little more at its start and end. The rates are those of an H200, fitted to measurements of the candidates of two
+hundred shapes, most of them with fewer than 1024 rows of A.
 """
 
 from __future__ import annotations
 
 import math
 
+from samples.gemm.deep import Deep
 from samples.gemm.thin import TILE_K, Thin
 from samples.gemm.wide import LINE, WARPGROUP_ROWS, Wide, box_of_c
 
-ENDS, TOGETHER = 2.0, 0.6
-"""Microseconds of a launch before its first and after its last step, and what clusters of wide tiles take longer."""
-MEMORY = 4.0e6
-"""Bytes a microsecond from memory."""
+ENDS = 1.59
+"""Microseconds of a launch before its first and after its last step."""
+MEMORY, NEIGHBORS = 4.6e6, 45.4e3
+"""Bytes a microsecond from memory to all multiprocessors, and to each of two neighbors that load by a CTA each."""
+PORT, NO_NEIGHBOR = 110e3, 1.3
+"""Bytes a microsecond from the L2 cache to a multiprocessor, and what it gets more whose neighbor loads nothing."""
+NORM = 2.35
+"""The memory and the busiest multiprocessor take as long as this norm of both: each waits for the other."""
+READ_BY_ALL = 1.05e-3
+"""What a launch takes more for each row of A in a tile, where every CTA reads the same ones."""
+RESIDENT = {1: 1.0, 2: 1.0, 3: 0.955, 4: 0.91, 8: 0.85}
+"""Which part of the multiprocessors clusters of so many CTAs fill: a cluster is within a group of them (a GPC)."""
+
+# Of wide and deep tiles.
+STEP, MULTIPLY = {1: 0.0198, 2: 0.0157}, 1.526e-3
+"""Microseconds of a step: by the number of consumers, and for each column of a tile and 64 rows."""
+UNALIGNED = 1.32
+"""What bytes count where rows of the operands do not begin at lines."""
+AGAIN = 0.15
+"""How much of B comes from memory again where CTAs that do not share it read it at the same time."""
+ALONE, TURNS = 1.004, 1.04
+"""What a step takes more of CTAs that do not share tiles of B, in several waves, and of ping-pong consumers."""
+STORE, STORED_ROW, LINES = 0.29, 2.1e-6, 8.3e-4
+"""Microseconds between the last step of a wide tile and the first one of the next: always, for the square of its
+columns, and for each column and line of C beyond one, where a row of 128 bytes is stored as several."""
+EXCHANGE, EXCHANGED = 0.57, 9.9e-3
+"""Microseconds in which the CTAs of a deep tile send their sums and store them: always, and for each column and 64 rows
+that one sends."""
 
 # Of thin tiles.
-THIN_L2, THIN_PORT = 13.2e6, 135e3
-"""Bytes a microsecond from the L2 cache to all multiprocessors, and to one."""
-LATENCY = 1.3
+LATENCY = 1.045
 """Microseconds until a stage comes from memory: a ring of as many stages brings one each time this goes by once."""
-NEXT_WAVE = 2.0
+NEXT_WAVE = 1.3
 """Microseconds until a CTA begins where another one ended."""
-PART = 0.07
+PART = 0.04
 """Microseconds that a cluster takes to add its sums, for each part and the root of a tile's columns."""
-READ_BY_ALL = 8e-4
-"""What a launch takes more for each column of its tiles: a row of A, which every CTA reads."""
-THIN_NORM = 5.0
-"""The memory, the L2 cache and the busiest multiprocessor take as long as this norm of them: each waits for others."""
-
-# Of wide tiles.
-L2, PORT = 17.1e6, 97.8e3
-"""Bytes a microsecond from the L2 cache to all multiprocessors, and to one."""
-SHARED_COLUMNS, UNALIGNED = 0.78, 1.32
-"""What a column counts that two CTAs of a cluster share, and bytes where rows of the operands do not begin at lines."""
-STEP, MULTIPLY, NARROW = 0.0175, 1.55e-3, 80
-"""Microseconds of a step: always, and for each column of a tile and 64 rows; fewer columns take as long as so many."""
-ALONE, TURNS = 1.01, 1.04
-"""What a step takes more of CTAs that do not share tiles of B, in several waves, and of ping-pong consumers."""
-STORE, STORED_ROW, LINES = 0.265, 1e-6, 9.8e-4
-"""Microseconds between the last step of a tile and the first one of the next: always, for the square of its columns,
-and for each column and line of C beyond one, where a row of 128 bytes is stored as several."""
-NORM = 2.85
-"""The memory and the busiest multiprocessor take as long as this norm of both."""
 
 
-def microseconds(choice: Wide | Thin, m: int, n: int, depth: int, multiprocessors: int, batches: int = 1) -> float:
+def resident(multiprocessors: int, cluster: int) -> int:
+    """How many CTAs, of clusters of so many, have a multiprocessor each at the same time."""
+    return int(multiprocessors * RESIDENT.get(cluster, min(RESIDENT.values()))) // cluster * cluster
+
+
+def microseconds(
+    choice: Wide | Thin | Deep, m: int, n: int, depth: int, multiprocessors: int, batches: int = 1
+) -> float:
     """What the model says that a launch takes."""
     if isinstance(choice, Wide):
         return _wide_microseconds(choice, m, n, depth, multiprocessors, batches)
+    if isinstance(choice, Deep):
+        return _deep_microseconds(choice, m, n, depth, multiprocessors)
     return _thin_microseconds(choice, m, n, depth, multiprocessors)
+
+
+def _from_memory(bits: float, ctas: int, multiprocessors: int, *, is_shared: bool = False) -> float:
+    """Microseconds for all bytes. Multiprocessors come in pairs: CTAs for half of them, or several for one, have more.
+
+    What a pair gets is limited where both of them load, by one CTA each.
+    """
+    free = is_shared or 2 * ctas <= multiprocessors
+    rate = MEMORY if free else min(MEMORY, NEIGHBORS * min(ctas, multiprocessors))
+    return bits / 8 / rate
+
+
+def _port(ctas: int, multiprocessors: int) -> float:
+    return PORT * (NO_NEIGHBOR if 2 * ctas <= multiprocessors else 1)
+
+
+def _longest(*times: float) -> float:
+    return sum(time**NORM for time in times) ** (1 / NORM)
+
+
+def _bits(choice: Wide | Deep, m: int, n: int, depth: int, together: int = 1) -> float:
+    """Bits from and to memory, where so many CTAs share a tile of B."""
+    again = AGAIN if choice.tiles(m, n)[0] > together else 0.0
+    return (m + n * (1 + again)) * depth * choice.operand.bits + m * n * choice.result.bits
 
 
 def _wide_microseconds(choice: Wide, m: int, n: int, depth: int, multiprocessors: int, batches: int) -> float:
     tiles, steps, alone = batches * math.prod(choice.tiles(m, n)), depth / choice.depth, choice.cluster == 1
     waves = -(-tiles // (multiprocessors // choice.cluster * choice.cluster))
-    memory = batches * ((m + n) * depth * choice.operand.bits + m * n * choice.result.bits) / 8 / MEMORY
+    memory = _from_memory(batches * _bits(choice, m, n, depth, choice.cluster), tiles, multiprocessors)
     stores = 1 if choice.pingpong else waves  # in turns all but the last one are beside steps
-    more = UNALIGNED if depth * choice.operand.bits % LINE else 1
-    busiest = waves * steps * _step(choice, more) * (ALONE if alone and waves > 1 else 1) + stores * _store(choice)
-    l2 = tiles * steps * LINE // 8 * (choice.rows + choice.columns // choice.cluster) * more / L2
-    return ENDS + (0 if alone else TOGETHER) + max(l2, (memory**NORM + busiest**NORM) ** (1 / NORM))
+    multiplied = _multiplied(choice) * (TURNS if choice.pingpong else ALONE if alone and waves > 1 else 1)
+    step = max(multiplied, _loaded(choice, depth) / _port(tiles, multiprocessors))
+    busiest = waves * steps * step + stores * _store(choice)
+    read_by_all = READ_BY_ALL * choice.rows if m <= choice.rows else 0
+    return ENDS + _longest(memory, busiest) * (1 + read_by_all)
 
 
-def _step(choice: Wide, more: float) -> float:
-    """Microseconds of a step, which the tensor cores multiply and a multiprocessor gets: so many times its bytes."""
-    multiplied = STEP + MULTIPLY * max(NARROW, choice.columns) * choice.rows / WARPGROUP_ROWS
-    columns = choice.columns * (1 if choice.cluster == 1 else SHARED_COLUMNS)
-    return max(multiplied * (TURNS if choice.pingpong else 1), LINE // 8 * (choice.rows + columns) * more / PORT)
+def _deep_microseconds(choice: Deep, m: int, n: int, depth: int, multiprocessors: int) -> float:
+    ctas, steps = choice.ctas(m, n), -(-depth // (choice.depth * choice.split))
+    waves = -(-ctas // resident(multiprocessors, choice.split))
+    memory = _from_memory(_bits(choice, m, n, depth), ctas, multiprocessors)
+    busiest = waves * steps * max(_multiplied(choice), _loaded(choice, depth) / _port(ctas, multiprocessors))
+    sent = EXCHANGED * choice.columns * choice.consumers * (choice.split - 1) / choice.split
+    return ENDS + EXCHANGE + sent + _longest(memory, busiest)
+
+
+def _multiplied(choice: Wide | Deep) -> float:
+    """Microseconds in which the tensor cores multiply a step."""
+    return STEP[choice.consumers] + MULTIPLY * choice.columns * choice.rows / WARPGROUP_ROWS
+
+
+def _loaded(choice: Wide | Deep, depth: int) -> float:
+    """Bytes of a step."""
+    return LINE // 8 * (choice.rows + choice.columns) * (UNALIGNED if depth * choice.operand.bits % LINE else 1)
 
 
 def _store(choice: Wide) -> float:
@@ -78,12 +128,17 @@ def _store(choice: Wide) -> float:
 
 
 def _thin_microseconds(choice: Thin, m: int, n: int, depth: int, multiprocessors: int) -> float:
-    steps, (grid, _) = -(-depth // TILE_K), choice.launch_of(m, n, depth, multiprocessors)
-    waves = -(-grid // (multiprocessors * choice.ctas))
-    memory = 2 * (m * depth + n * depth + m * n) / MEMORY
-    loaded, together = 2 * TILE_K * (choice.rows + choice.columns), min(choice.ctas, -(-grid // multiprocessors))
-    busiest = waves * -(-steps // choice.split) * max(LATENCY / choice.stages, together * loaded / THIN_PORT)
-    l2 = grid // choice.split * steps * loaded / THIN_L2
+    steps, (ctas, _) = -(-depth // TILE_K), choice.launch_of(m, n, depth, multiprocessors)
+    at_once = resident(multiprocessors, choice.split)
+    waves, together = -(-ctas // (at_once * choice.ctas)), min(choice.ctas, -(-ctas // at_once))
+    bits = 8 * choice.operand.bytes_for(1) * (m * depth + n * depth + m * n)
+    memory = _from_memory(bits, ctas, multiprocessors, is_shared=choice.ctas > 1)
+    loaded = 2 * TILE_K * (choice.rows + choice.columns)
+    busiest = (
+        waves
+        * -(-steps // choice.split)
+        * max(LATENCY / choice.stages, together * loaded / _port(ctas, multiprocessors))
+    )
     sums = PART * choice.split * math.sqrt(choice.columns * choice.consumers) if choice.split > 1 else 0
-    longest = sum(time**THIN_NORM for time in (memory, busiest, l2)) ** (1 / THIN_NORM)
-    return ENDS + longest * (1 + READ_BY_ALL * choice.columns) + sums + NEXT_WAVE * (waves - 1)
+    longest = _longest(memory, busiest) * (1 + READ_BY_ALL * choice.columns)
+    return ENDS + longest + sums + NEXT_WAVE * (waves - 1)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import nvbackend as nvb
 from nvbackend import f16, f32, i32, s32
-from samples.gemm.checks import among, positive
+from samples.gemm.checks import among, positive, scaled
 
 WARPGROUP_ROWS, LINE = 64, 1024
 """Rows of a warpgroup's part of a tile, and bits of a row of a tile in shared memory: what TMA swizzles."""
@@ -205,8 +205,7 @@ class Wide:
         """
         if 0 < self.tail < (self.for_depth(depth).tail or LINE // INSTRUCTION):
             raise ValueError(f"the last step of K = {depth} is longer than this kernel's: use for_depth({depth})")
-        if scale != 1 and (self.operand.bits > 8 or self.operand.is_integer):
-            raise ValueError(f"products of {self.operand} are not scaled, by {scale}")
+        scaled(self.operand, scale)
         tiles_m, tiles_n = self.tiles(m, n)
         grid = min(batches * tiles_m * tiles_n, multiprocessors // self.cluster * self.cluster)
         return grid, (scale, batches, tiles_m, tiles_n, -(-depth // self.depth))

@@ -16,8 +16,10 @@ from samples.attention.choice import candidates, choose
 from samples.attention.forward import kernel
 from samples.attention.forward import launch as launch_attention
 from samples.gemm import choice
+from samples.gemm.deep import Deep
 from samples.gemm.forms import FORMS, problem_for
-from samples.gemm.model import microseconds
+from samples.gemm.model import microseconds, resident
+from samples.gemm.thin import Thin
 from samples.gemm.wide import Wide
 from samples.program import Device
 
@@ -41,18 +43,25 @@ def test_the_choice_is_the_least_of_all_that_are_ranked(name, shape):
     m, n, depth = shape
     tiles = [one.for_depth(depth) for one in choice.wide_ones(form.operand, form.result, batched=bool(form.batches))]
     wide = {replace(one, group=16) for one in said if isinstance(one, Wide)}
-    thin = [one for one in said if not isinstance(one, Wide)]
+    thin, deep = ({one for one in said if isinstance(one, kind)} for kind in (Thin, Deep))
+    shared = [
+        one
+        for one in choice.deep_ones(form.operand, form.result)
+        if not form.batches and one.ctas(m, n) <= resident(132, one.split)
+    ]
     if thin:
-        assert set(thin) == set(choice.thin_ones(m, form.operand))
+        assert thin == set(choice.thin_ones(m, form.operand))
     if thin and m <= choice.FEW:
-        assert not wide
-        tiles = []
-    times = [microseconds(one, m, n, depth, 132, form.batches or 1) for one in (*tiles, *thin)]
+        assert not wide | deep
+        tiles, shared = [], []
+    times = [microseconds(one, m, n, depth, 132, form.batches or 1) for one in (*tiles, *thin, *shared)]
     assert next(iter(said.values())) == min(times)
     usual = {one for one in tiles if (one.consumers, one.columns) in choice.USUAL}
     assert usual <= wide <= set(tiles)
-    assert len(wide - usual) <= choice.OTHERS
-    assert all(said[one] <= choice.NEAR * min(times) for one in wide - usual)
+    assert deep <= set(shared)
+    others = (wide - usual) | deep
+    assert len(others) <= choice.OTHERS
+    assert all(said[one] <= choice.NEAR * min(times) for one in others)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import e3m2, e4m3, f16, f32, f64, s8, s16, s32, u8
 from samples.gemm import choice
+from samples.gemm.deep import Deep
 from samples.gemm.forms import FORMS, Form, problem_for, s8_matrix
 from samples.gemm.thin import Thin
 from samples.gemm.wide import Wide
@@ -19,15 +20,17 @@ from tests.support.process import ROOT, run_here
 
 WIDE = list(choice.wide_ones())
 THIN = [one for m in (8, 16, 32, 64, 128) for one in choice.thin_ones(m)]
+DEEP = list(choice.deep_ones())
 USUAL = [
     *(Wide(128, 1, 1, 7), Wide(80, 2, 1, 7)),
     *(Thin(8, 1, 2, 7, 3), Thin(16, 1, 2, 10), Thin(64, 1, 1, 12, 1), Thin(64, 2, 4, 7, 1)),
+    *(Deep(80, 1, 2, 11), Deep(144, 2, 3, 4), Deep(96, 2, 4, 6)),
 ]
-"""Some of both, for the ordinary run."""
+"""Some of each, for the ordinary run."""
 PINGPONG = Wide(256, 2, 2, 4, 2, pingpong=True)
 EVERY = [
     pytest.param(one, marks=() if one in USUAL else pytest.mark.exhaustive(seconds=6), id=repr(one))
-    for one in (*WIDE, *THIN)
+    for one in (*WIDE, *THIN, *DEEP)
 ]
 
 
@@ -44,15 +47,14 @@ OTHERS = [
 
 def error(one, device, depth=520, *, check=True):
     """The largest error at a small shape that nothing divides: two tiles and a bit along M and N."""
-    m = one.rows + 8 if isinstance(one, Wide) else one.columns - 3
-    n = one.columns + 8 if isinstance(one, Wide) else one.rows + 8
+    m, n = (one.columns - 3, one.rows + 8) if isinstance(one, Thin) else (one.rows + 8, one.columns + 8)
     problem = problem_for(one, m, n, depth)
     compiled = problem.kernel.compile(assemble=device is None, check=check)
     assert compiled.diagnostics == ()
     return problem.error(compiled, Device(device)), problem.tolerance
 
 
-@pytest.mark.parametrize("one", [*WIDE, *THIN], ids=repr)
+@pytest.mark.parametrize("one", [*WIDE, *THIN, *DEEP], ids=repr)
 def test_every_choice_is_verified_and_multiplies_few_steps(one):
     found, tolerance = error(one, "the test asks for it", 136, check=False)
     assert found < tolerance
@@ -124,33 +126,35 @@ def test_every_form_multiplies_on_a_gpu(name, size):
 
 
 @pytest.mark.gpu((9, 0))
-@pytest.mark.parametrize("one", [*WIDE, *THIN], ids=repr)
+@pytest.mark.parametrize("one", [*WIDE, *THIN, *DEEP], ids=repr)
 def test_every_choice_multiplies_on_a_gpu(one):
     found, tolerance = error(one, None)
     assert found < tolerance
 
 
 def test_the_usual_ones_can_be_chosen():
-    assert all(one in (*WIDE, *THIN) for one in (*USUAL, PINGPONG))
+    assert all(one in (*WIDE, *THIN, *DEEP) for one in (*USUAL, PINGPONG))
 
 
 @pytest.mark.parametrize(
     ("shape", "fastest"),
     [
-        ((1024, 1024, 1024), Wide(128, 1, 1, 7)),
         ((4096, 4096, 4096), Wide(256, 2, 2, 3)),
         ((5000, 3000, 2000), Wide(192, 2, 2, 4, tail=1)),
         ((8192, 8192, 1024), Wide(192, 2, 2, 4)),
         ((1536, 1536, 1536), Wide(144, 2, 1, 5)),
         ((512, 5120, 5120), Wide(160, 2, 1, 4)),
-        ((256, 5120, 5120), Wide(80, 2, 1, 7)),
-        ((64, 14336, 4096), Wide(112, 1, 1, 7)),
+        ((256, 5120, 5120), Wide(80, 2, 2, 7)),
+        ((64, 5120, 5120), Deep(80, 1, 2, 11)),
+        ((128, 5120, 5120), Deep(80, 2, 2, 7)),
+        ((320, 2048, 8192), Deep(160, 1, 2, 6)),
+        ((768, 1280, 8192), Deep(128, 2, 2, 5)),
+        ((512, 512, 8192), Deep(64, 1, 2, 12)),
         ((128, 8192, 8192), Wide(128, 1, 2, 7)),
-        ((16, 4096, 4096), Thin(16, 1, 1, 20, 1)),
+        ((1, 4096, 4096), Thin(8, 1, 2, 20, 1)),
         ((32, 28672, 8192), Thin(32, 2, 1, 9, 1)),
-        ((64, 1024, 8192), Thin(64, 1, 4, 12, 1)),
-        ((128, 4096, 4096), Thin(128, 1, 2, 7, 1)),
-        ((128, 4096, 14336), Thin(128, 1, 2, 7, 1)),
+        ((128, 4096, 4096), Deep(64, 2, 2, 8)),
+        ((128, 4096, 14336), Deep(64, 2, 2, 8)),
     ],
     ids=str,
 )
@@ -179,9 +183,40 @@ def test_few_tiles_share_the_depth():
 def test_what_can_be_chosen_for_a_result_can_be_built(result):
     operand = s8 if result.is_integer else e4m3
     every = choice.candidates(200, 192, 256, operand, result)
-    assert {*product(COLUMNS, (1, 2))} <= {(one.columns, one.cluster) for one in every}
+    assert {*product(COLUMNS, (1, 2))} <= {(one.columns, one.cluster) for one in every if isinstance(one, Wide)}
     for one in every:
         assert one.kernel.build(check=False).diagnostics == ()
+
+
+@pytest.mark.parametrize("depth", [16, 64, 136], ids=str)
+def test_ctas_of_a_cluster_without_a_step_add_zeros(depth):
+    problem = problem_for(Deep(64, 1, 4, 3), 72, 72, depth)
+    assert problem.error(problem.kernel.compile(assemble=False), Device("a test")) < problem.tolerance
+
+
+@pytest.mark.parametrize("name", sorted(set(FORMS) - {"f16", "batch"}))
+def test_a_shared_depth_of_other_types(name):
+    form = FORMS[name]
+    problem = problem_for(Deep(96, 1, 3, 3, form.operand, form.result), 72, 200, 528, form)
+    assert problem.error(problem.kernel.compile(assemble=False), Device("a test")) < problem.tolerance
+
+
+def test_sums_of_a_shared_depth_stop_at_the_ends_of_a_result():
+    form = Form(s8, s16, s8_matrix, "int16")
+    problem = problem_for(Deep(64, 1, 2, 3, s8, s16), 8, 16, 528, form)
+    ends = np.iinfo(np.int16)
+    stopped = problem.expected.clip(ends.min, ends.max).astype(np.int16)
+    assert {ends.min, ends.max} <= set(stopped.flat)
+    output = problem.output.copy()
+    loaded = nvb.runtime.load(problem.kernel.compile(assemble=False), device="simulator")
+    problem.launch(loaded, *problem.inputs, output)
+    assert np.array_equal(output, stopped)
+
+
+def test_a_depth_is_shared_where_all_of_its_ctas_run_at_once():
+    assert any(isinstance(one, Deep) for one in choice.candidates(320, 2048, 8192))
+    assert not any(isinstance(one, Deep) for one in choice.candidates(320, 2048, 8192, multiprocessors=24))
+    assert not any(isinstance(one, Deep) for one in choice.candidates(320, 2048, 8192, batches=1))
 
 
 def of_integers(result, size):
@@ -228,6 +263,10 @@ def test_results_that_no_kernel_has(operand, result, text):
         (Wide, {"tail": -1}, "tail is one of 0, 1, 2, 3, not -1"),
         (Wide, {"cluster": 0}, "cluster is a positive integer, not 0"),
         (Wide, {"group": 0}, "group is a positive integer, not 0"),
+        (Deep, {"consumers": 3}, "consumers is one of 1, 2, not 3"),
+        (Deep, {"columns": 80, "split": 4}, "4 CTAs cannot store equal parts of 80 columns"),
+        (Deep, {"split": 1}, "1 CTAs cannot store equal parts of 128 columns"),
+        (Deep, {"stages": 0}, "stages is a positive integer, not 0"),
         (Thin, {"ctas": 0}, "ctas is one of 1, 2, 3, not 0"),
         (Thin, {"split": 5}, "5 CTAs cannot add equal parts of 64 x 16 sums"),
         (Thin, {"columns": 8, "split": 256}, "256 CTAs cannot add equal parts of 64 x 8 sums"),
@@ -248,6 +287,9 @@ def test_a_launch_that_the_kernel_is_not_for_is_refused():
     with pytest.raises(ValueError, match=r"products of f16 are not scaled, by 0\.5"):
         one.launch_of(64, 64, 80, 132, scale=0.5)
     assert replace(one, operand=e4m3).for_depth(80).launch_of(64, 64, 80, 132, scale=0.5)[1][0] == 0.5
+    with pytest.raises(ValueError, match=r"products of f16 are not scaled, by 0\.5"):
+        Deep().launch_of(64, 64, 80, 132, scale=0.5)
+    assert Deep(operand=e4m3).launch_of(64, 64, 80, 132, scale=0.5) == (2, (0.5, 64, 64, 1))
 
 
 @pytest.mark.parametrize("words", [("16", "144", "256"), ("f16", "16", "144", "256")], ids=" ".join)

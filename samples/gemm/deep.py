@@ -1,0 +1,200 @@
+"""For few tiles of a great depth: the CTAs of a cluster share the depth of a tile, and each stores some of its columns.
+
+Each CTA multiplies its own columns first, so that they are in the same registers in every CTA. It sends the sums of the
+other columns to the CTAs that store them, thread by thread, with stores that complete on an mbarrier there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Annotated
+
+import nvbackend as nvb
+from nvbackend import f16, f32, i32, s32
+from samples.gemm import wide
+from samples.gemm.checks import among, positive, scaled
+from samples.gemm.wide import INSTRUCTION, LINE, PRODUCER_REGISTERS, REGISTERS, WARPGROUP_ROWS
+
+PAIR, QUAD, QUAD_COLUMNS = 2, 4, 8
+"""A thread has pairs of neighboring columns. Of eight columns it has four sums: a pair in each of two rows (PTX ISA
+9.7.15.5.1, D)."""
+
+
+def map_of_a(consumers: int, operand: nvb.ElementType) -> nvb.TensorMap:
+    return wide.map_of_a(consumers, operand, batched=False, pingpong=False)
+
+
+def map_of_b(columns: int, split: int, operand: nvb.ElementType) -> nvb.TensorMap:
+    return wide.map_of_b(columns, split, operand, batched=False)
+
+
+def pointer_to_c(result: nvb.ElementType) -> nvb.Pointer:
+    return nvb.Pointer(result)
+
+
+A = Annotated[nvb.TensorMap, map_of_a]
+B = Annotated[nvb.TensorMap, map_of_b]
+C = Annotated[nvb.Pointer, pointer_to_c]
+Columns = Annotated[i32, nvb.Scalar(i32, multiple_of=PAIR)]
+
+
+class Sums:
+    """The sums that a CTA receives from the `others` of its cluster, for the `columns` that it stores."""
+
+    def __init__(self, k: nvb.KernelBuilder, element: nvb.ElementType, columns: int, threads: int, others: int) -> None:
+        self._k, self._threads, self._others = k, threads, others
+        self._quads = columns // QUAD_COLUMNS
+        size = QUAD * self._quads * threads * others
+        self._sent = k.shared(element, size, align=16, name="sums")
+        self._bytes = size * element.bits // 8
+        self._full = k.mbarrier.array(1, arrivals=1, name="sent")
+
+    def expect(self) -> None:
+        """Announce the bytes that will come. One thread executes it."""
+        self._k.mbarrier.arrive(self._full, expect_tx=self._bytes)
+
+    def _place(self, other: int, quad: int, thread: nvb.Value) -> nvb.Address:
+        return self._sent + ((other * self._quads + quad) * self._threads + thread) * QUAD
+
+    def send(self, values: Sequence[nvb.Value], thread: nvb.Value) -> None:
+        """Send the parts after this CTA's own, each to the next rank; after the last rank comes rank 0."""
+        own = QUAD * self._quads
+        for other in range(self._others):
+            rank = (self._k.cluster.rank() + other + 1) % (self._others + 1)
+            for quad in range(self._quads):
+                first = own * (other + 1) + QUAD * quad
+                place = self._place(other, quad, thread)
+                self._k.async_store.store(place, values[first : first + QUAD], self._full, rank)
+
+    def added(self, values: Sequence[nvb.Value], thread: nvb.Value) -> Iterator[Sequence[nvb.Value]]:
+        """Wait for the others, then give this CTA's own part plus what they sent, four sums of a thread at a time."""
+        self._k.mbarrier.wait(self._full, 0)
+        for quad in range(self._quads):
+            four = values[QUAD * quad : QUAD * (quad + 1)]
+            for other in range(self._others):
+                sent = self._place(other, quad, thread).load(QUAD)
+                four = [value + more for value, more in zip(four, sent, strict=True)]
+            yield four
+
+
+def converted(values: Sequence[nvb.Value], result: nvb.ElementType, scale: nvb.Value | None) -> Sequence[nvb.Value]:
+    """Sums as they are stored: those of integers saturate, as `wide` has it."""
+    scaled = values if scale is None else [value * scale for value in values]
+    return [value.to(result, saturate=result.is_integer and result is not s32) for value in scaled]
+
+
+@nvb.kernel("sm_90a", threads=lambda consumers: 128 * (1 + consumers), cluster=lambda split: split, min_ctas=1)
+def deep(
+    k: nvb.KernelBuilder,
+    a: A,
+    b: B,
+    c: C,
+    scale: f32,
+    m: i32,
+    n: Columns,
+    steps: i32,
+    *,
+    operand: nvb.ElementType = f16,
+    result: nvb.ElementType = f16,
+    columns: int = 128,
+    consumers: int = 2,
+    split: int = 2,
+    stages: int = 4,
+) -> None:
+    """A cluster has a tile, each of its CTAs every `split`-th step; `scale` is that of 8-bit floats."""
+    rows, depth, own = WARPGROUP_ROWS * consumers, LINE // operand.bits, columns // split
+    sums = s32 if operand.is_integer else f32
+    instruction = nvb.wgmma.mma_async(f"m64n{columns}k{INSTRUCTION // operand.bits}", operand, operand, sums)
+    mma = k.tiled_mma(instruction, warpgroups=(consumers, 1))
+    ring = k.pipeline(stages, consumers, a=mma.smem_a(depth), b=mma.smem_b(depth))
+    exchange = Sums(k, sums, own, 128 * consumers, split - 1)
+    k.tma.prefetch_maps(a, b)
+    k.mbarrier.ready()
+    with k.if_(k.thread_id() == 0):
+        exchange.expect()
+    rank, tile = k.cluster.rank(), k.cluster.id()
+    tiles_m = (m + rows - 1) // rows
+    row, column = tile % tiles_m * rows, tile // tiles_m * columns
+    mine = lambda: k.range(rank, steps, split, name="step")  # noqa: E731
+
+    with k.producer(registers=PRODUCER_REGISTERS):
+        k.griddepcontrol("launch_dependents")
+        k.griddepcontrol("wait")
+        parts = [column + (rank + part) % split * own for part in range(split)]
+        with mine() as step, ring.fill() as stage:
+            k.tma.load(stage.a, a, (row, step * depth), stage.full)
+            for part, first in enumerate(parts):
+                k.tma.load(stage.b.rows_from(part, own), b, (first, step * depth), stage.full)
+
+    with k.consumers(registers=REGISTERS[consumers]) as warpgroup:
+        acc, thread = mma.accumulator(), warpgroup * 128 + k.thread_id() % 128
+        acc.clear()
+        with mine(), ring.drain(in_flight=1) as stage, k.wgmma.group(in_flight=1):
+            mma.accumulate(acc, stage.a, stage.b, warpgroup)
+        k.wgmma.wait_group(0, drains=[acc])
+        exchange.send(acc.elements(warpgroup), thread)
+        of_thread = row + thread // 32 * 16 + thread % 32 // 4, column + rank * own + thread % 4 * PAIR
+        factor = scale if operand.bits == 8 and sums is f32 else None
+        for quad, four in enumerate(exchange.added(acc.elements(warpgroup), thread)):
+            made, j = converted(four, result, factor), of_thread[1] + quad * QUAD_COLUMNS
+            for below in range(QUAD // PAIR):
+                i = of_thread[0] + 8 * below
+                with k.if_((i < m) & (j < n)):
+                    (c + i * n + j).store(*made[PAIR * below : PAIR * (below + 1)])
+
+
+@dataclass(frozen=True)
+class Deep:
+    """A choice of the constants."""
+
+    columns: int = 128
+    consumers: int = 2
+    split: int = 2
+    stages: int = 4
+    operand: nvb.ElementType = f16
+    result: nvb.ElementType = f16
+
+    def __post_init__(self) -> None:
+        among(REGISTERS, consumers=self.consumers)
+        positive(columns=self.columns, split=self.split, stages=self.stages)
+        if self.split < 2 or self.columns % (QUAD_COLUMNS * self.split):
+            raise ValueError(f"{self.split} CTAs cannot store equal parts of {self.columns} columns")
+
+    @property
+    def label(self) -> str:
+        """The tile and how the depth is shared, in words."""
+        return f"{self.rows} x {self.columns}, depth shared by {self.split}, {self.stages} stages"
+
+    @property
+    def rows(self) -> int:
+        """Rows of a tile."""
+        return WARPGROUP_ROWS * self.consumers
+
+    @property
+    def depth(self) -> int:
+        """Columns of A and B that a step multiplies."""
+        return LINE // self.operand.bits
+
+    @property
+    def kernel(self) -> nvb.KernelDefinition:
+        return deep.with_(**vars(self))
+
+    def tiles(self, m: int, n: int) -> tuple[int, int]:
+        """Tiles along M and along N."""
+        return -(-m // self.rows), -(-n // self.columns)
+
+    def ctas(self, m: int, n: int) -> int:
+        """All CTAs: a cluster for each tile."""
+        return prod(self.tiles(m, n)) * self.split
+
+    def launch_of(
+        self, m: int, n: int, depth: int, _multiprocessors: int, *, scale: float = 1.0
+    ) -> tuple[int, tuple[float, ...]]:
+        """The grid, a cluster for each tile, and the last arguments.
+
+        Raises ValueError for a scale of operands other than 8-bit floats.
+        """
+        scaled(self.operand, scale)
+        return self.ctas(m, n), (scale, m, n, -(-depth // self.depth))
