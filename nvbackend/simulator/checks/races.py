@@ -17,7 +17,7 @@ from nvbackend.simulator.checks import rules
 from nvbackend.simulator.checks.clocks import GLOBAL, SEEN, SHARED, Clocks
 from nvbackend.simulator.checks.missed_phases import MissedPhases
 from nvbackend.simulator.checks.race_reports import CP_ASYNC, RaceReports, Which
-from nvbackend.simulator.checks.shadow import Conflict, Excused, Shadow, WarpMates
+from nvbackend.simulator.checks.shadow import Alike, Conflict, Excused, Shadow, WarpMates
 from nvbackend.simulator.checks.strong import WEAK, Strong, StrongSites, is_strong, returns_old
 from nvbackend.simulator.checks.watching import Watching
 from nvbackend.simulator.events import Access, By, Mask, Pending, Site, Sync, Threads
@@ -45,7 +45,7 @@ class Accessors:
     sources: NDArray[np.int64]
     rows: NDArray[np.int64]
     seen: NDArray[np.int32]
-    alike: tuple[int, Mask] | None
+    alike: Alike | None
     excused: Excused | None
 
 
@@ -63,6 +63,9 @@ class Races(Watching):
         self._shared: dict[int, Shadow] = {}
         self._global: dict[int, Shadow] = {}
         self._numbers: dict[tuple[int, str, str], int] = {}
+        self._calls: list[tuple[object, str, str]] = []
+        """Of each site, the line of the user's program, which may have made several: boxes of a tile, say."""
+        self._same_call: dict[int, Mask] = {}
         self._together: list[bool] = []
         """Of each site, whether whole warps execute it together."""
         self._strong_sites = StrongSites(wave)
@@ -223,7 +226,8 @@ class Races(Watching):
         excused = self._strong_sites.excused(number)
         alike = None
         if access.kind != "read":
-            alike = number, np.ones(len(bytes), bool) if access.changed is None else ~access.changed[here]
+            kept = np.ones(len(bytes), bool) if access.changed is None else ~access.changed[here]
+            alike = Alike(self._of_the_call(number), kept)
         mates, is_shared = self._mates(access, here), access.space == "shared"
         conflict = shadow.unseen_write(bytes, sources, rows, seen, alike, mates if is_shared else None, excused)
         if conflict is None and mates is not None and access.kind == "write":
@@ -301,7 +305,7 @@ class Races(Watching):
             found: Mask = np.array(self._together)[sites]  # a warp has done together what one of its lanes tells of
             if who.excused is not None:
                 found |= who.excused(sites, others, who.sources)
-            return found if who.alike is None else found | (who.alike[1][:, None] & (sites == who.alike[0]))
+            return found if who.alike is None else found | who.alike.of(sites)
 
         conflict = shadow.write_that(bytes, untold, excused)
         if conflict is None and access.kind != "read":
@@ -327,7 +331,7 @@ class Races(Watching):
         rows = np.broadcast_to(rows.reshape(-1, 1), (len(where), 1))
         seen = np.stack([self._clocks.lanes.overlays[warp].seen for warp in warps.tolist()])
         few = bytes[where], who.sources[where], rows, seen
-        alike = None if who.alike is None else (who.alike[0], who.alike[1][where])
+        alike = None if who.alike is None else who.alike.at(where)
         conflict = shadow.unseen_write(*few, alike, excused=who.excused)
         if conflict is None and access.kind != "read":
             conflict = shadow.unseen_read(*few, who.excused)
@@ -370,9 +374,18 @@ class Races(Watching):
         if number is None:
             number = self._numbers[key] = len(self._sites)
             self._sites.append((by.site, by.proxy, engine))
+            self._calls.append((by.site.origin or by.site, by.proxy, engine))
             self._together.append(".aligned" in by.site.text)
             self._strong_sites.add(access)
         return number
+
+    def _of_the_call(self, number: int) -> Mask:
+        """Of each site so far, whether the call of site `number` has made it."""
+        same = self._same_call.get(number)
+        if same is None or len(same) != len(self._calls):
+            call = self._calls[number]
+            same = self._same_call[number] = np.array([each == call for each in self._calls])
+        return same
 
 
 def _phase(sync: Sync) -> tuple[tuple[int, int], int] | None:

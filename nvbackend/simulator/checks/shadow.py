@@ -47,6 +47,26 @@ class Conflict:
 
 
 @dataclass(slots=True)
+class Alike:
+    """Earlier writes with which a write does not conflict: of the same call, where the bytes keep their value.
+
+    `calls` says of each site whether it is of that call, and `kept` which addresses, (n,), have the value they had.
+    """
+
+    calls: Mask
+    kept: Mask
+
+    def of(self, sites: NDArray[Any]) -> Mask:
+        """Whether earlier writes, by their sites (n, size), are alike."""
+        found: Mask = self.kept[:, None] & self.calls[sites]
+        return found
+
+    def at(self, where: NDArray[np.int64]) -> Alike:
+        """The same for some of the addresses."""
+        return Alike(self.calls, self.kept[where])
+
+
+@dataclass(slots=True)
 class WarpMates:
     """The lanes of warps that access, (n, 1) each: the warps, the lanes, and since when each warp has not met.
 
@@ -98,16 +118,15 @@ class Shadow:
         sources: NDArray[np.int64],
         rows: NDArray[np.int64],
         clocks: NDArray[np.int32],
-        alike: tuple[int, Mask] | None = None,
+        alike: Alike | None = None,
         mates: WarpMates | None = None,
         excused: Excused | None = None,
     ) -> Conflict | None:
         """A write of one of the bytes, (n, size), that its accessor has not seen.
 
-        `sources` (n, 1) are the accessors, `rows` (n, 1) their clocks in `clocks`, (clocks, sources). `alike` is the
-        site of a write now, and which of its addresses keep their value: writes of that site do not conflict there.
-        Of lanes of the accessor's own warp, `mates` says which are ordered with it. What is `excused`
-        does not conflict.
+        `sources` (n, 1) are the accessors, `rows` (n, 1) their clocks in `clocks`, (clocks, sources). `alike` says with
+        which earlier writes a write does not conflict. Of lanes of the accessor's own warp, `mates` says which are
+        ordered with it. What is `excused` does not conflict.
         """
         written, writers = _of(self._written, bytes), _of(self._writer, bytes)
         if _is_even(written) and _is_even(writers):
@@ -115,8 +134,7 @@ class Shadow:
         warps = writers >> _LANE_BITS
         unseen = (written > clocks[rows, warps]) & (warps != sources)
         if alike is not None and np.count_nonzero(unseen):
-            site, keep = alike
-            unseen &= ~(keep[:, None] & (self._write_site[bytes[:, : unseen.shape[1]]] == site))
+            unseen &= ~alike.of(self._write_site[bytes[:, : unseen.shape[1]]])
         if excused is not None and np.count_nonzero(unseen):
             unseen &= ~excused(self._write_site[bytes[:, : unseen.shape[1]]], warps, sources)
         conflict = self._written_at(bytes, unseen)
