@@ -27,6 +27,8 @@ PARTS = (1, 2, 3, 4, 6, 8)
 LEAST_STAGES, MOST_STAGES, MOST_DEEP_STAGES = 3, 7, 20
 IN_TURNS = 256
 """Columns of the tiles of ping-pong consumers."""
+THIN_COLUMNS = (8, 16, 24, 32, 48, 64, 96, 128)
+"""Widths of thin tiles: as few as hold all rows of A."""
 SMALL = 16
 """Columns of thin tiles of which three CTAs may share a multiprocessor."""
 COLUMNS = (48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 256)
@@ -40,8 +42,7 @@ NEAR, OTHERS = 1.1, 8
 GROUPS = (16, 8, 32)
 """Rows of wide tiles that go together. The model does not tell them apart, and takes the first."""
 FEW = 16
-"""Up to so many rows of A thin tiles are faster throughout: others have 64, and TMA takes long to fill rows that are
-not there with zeros."""
+"""Up to so many rows of A thin tiles are faster throughout: TMA takes long for the other rows of tiles of 64."""
 
 
 def wide_ones(
@@ -65,7 +66,7 @@ def wide_ones(
 
 def thin_ones(m: int, operand: nvb.ElementType = f16) -> Iterator[Thin]:
     """Tiles that have all `m` rows of A, by how many CTAs share the depth."""
-    columns = next((columns for columns in (8, 16, 32, 64, 128) if m <= columns), None)
+    columns = next((columns for columns in THIN_COLUMNS if m <= columns), None)
     if columns is None:
         return
     together = 3 if columns <= SMALL else 2

@@ -116,7 +116,8 @@ def deep(
         exchange.expect()
     rank, tile = k.cluster.rank(), k.cluster.id()
     tiles_m = (m + rows - 1) // rows
-    row, column = tile % tiles_m * rows, tile // tiles_m * columns
+    i_tile, j_tile = tile % tiles_m, tile // tiles_m
+    row, column = wide.first_of(k, i_tile, rows, m), wide.first_of(k, j_tile, columns, n)
     mine = lambda: k.range(rank, steps, split, name="step")  # noqa: E731
 
     with k.producer(registers=PRODUCER_REGISTERS):
@@ -141,7 +142,7 @@ def deep(
             made, j = converted(four, result, factor), of_thread[1] + quad * QUAD_COLUMNS
             for below in range(QUAD // PAIR):
                 i = of_thread[0] + 8 * below
-                with k.if_((i < m) & (j < n)):
+                with k.if_((i >= i_tile * rows) & (j >= j_tile * columns) & (i < m) & (j < n)):
                     (c + i * n + j).store(*made[PAIR * below : PAIR * (below + 1)])
 
 

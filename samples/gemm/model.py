@@ -13,41 +13,41 @@ from samples.gemm.deep import Deep
 from samples.gemm.thin import TILE_K, Thin
 from samples.gemm.wide import LINE, WARPGROUP_ROWS, Wide, box_of_c
 
-ENDS = 1.59
+ENDS = 1.56
 """Microseconds of a launch before its first and after its last step."""
-MEMORY, NEIGHBORS = 4.6e6, 45.4e3
+MEMORY, NEIGHBORS = 4.7e6, 49.4e3
 """Bytes a microsecond from memory to all multiprocessors, and to each of two neighbors that load by a CTA each."""
-PORT, NO_NEIGHBOR = 110e3, 1.3
+PORT, NO_NEIGHBOR = 110e3, 1.6
 """Bytes a microsecond from the L2 cache to a multiprocessor, and what it gets more whose neighbor loads nothing."""
-NORM = 2.35
+NORM = 2.45
 """The memory and the busiest multiprocessor take as long as this norm of both: each waits for the other."""
-READ_BY_ALL = 1.05e-3
+READ_BY_ALL = 1.13e-3
 """What a launch takes more for each row of A in a tile, where every CTA reads the same ones."""
 RESIDENT = {1: 1.0, 2: 1.0, 3: 0.955, 4: 0.91, 8: 0.85}
 """Which part of the multiprocessors clusters of so many CTAs fill: a cluster is within a group of them (a GPC)."""
 
 # Of wide and deep tiles.
-STEP, MULTIPLY = {1: 0.0198, 2: 0.0157}, 1.526e-3
+STEP, MULTIPLY = {1: 0.0197, 2: 0.0157}, 1.526e-3
 """Microseconds of a step: by the number of consumers, and for each column of a tile and 64 rows."""
-UNALIGNED = 1.32
-"""What bytes count where rows of the operands do not begin at lines."""
-AGAIN = 0.15
+UNALIGNED, OUTSIDE = 1.32, 1.8
+"""What bytes count where rows of the operands do not begin at lines, and how much more a row outside of A counts."""
+AGAIN = 0.135
 """How much of B comes from memory again where CTAs that do not share it read it at the same time."""
 ALONE, TURNS = 1.004, 1.04
 """What a step takes more of CTAs that do not share tiles of B, in several waves, and of ping-pong consumers."""
-STORE, STORED_ROW, LINES = 0.29, 2.1e-6, 8.3e-4
+STORE, STORED_ROW, LINES = 0.34, 2e-6, 7.6e-4
 """Microseconds between the last step of a wide tile and the first one of the next: always, for the square of its
 columns, and for each column and line of C beyond one, where a row of 128 bytes is stored as several."""
-EXCHANGE, EXCHANGED = 0.57, 9.9e-3
+EXCHANGE, EXCHANGED = 0.78, 9.8e-3
 """Microseconds in which the CTAs of a deep tile send their sums and store them: always, and for each column and 64 rows
 that one sends."""
 
 # Of thin tiles.
-LATENCY = 1.045
+LATENCY = 1.095
 """Microseconds until a stage comes from memory: a ring of as many stages brings one each time this goes by once."""
-NEXT_WAVE = 1.3
+NEXT_WAVE = 1.14
 """Microseconds until a CTA begins where another one ended."""
-PART = 0.04
+PART = 0.042
 """Microseconds that a cluster takes to add its sums, for each part and the root of a tile's columns."""
 
 
@@ -97,7 +97,7 @@ def _wide_microseconds(choice: Wide, m: int, n: int, depth: int, multiprocessors
     memory = _from_memory(batches * _bits(choice, m, n, depth, choice.cluster), tiles, multiprocessors)
     stores = 1 if choice.pingpong else waves  # in turns all but the last one are beside steps
     multiplied = _multiplied(choice) * (TURNS if choice.pingpong else ALONE if alone and waves > 1 else 1)
-    step = max(multiplied, _loaded(choice, depth) / _port(tiles, multiprocessors))
+    step = max(multiplied, _loaded(choice, m, depth) / _port(tiles, multiprocessors))
     busiest = waves * steps * step + stores * _store(choice)
     read_by_all = READ_BY_ALL * choice.rows if m <= choice.rows else 0
     return ENDS + _longest(memory, busiest) * (1 + read_by_all)
@@ -107,7 +107,7 @@ def _deep_microseconds(choice: Deep, m: int, n: int, depth: int, multiprocessors
     ctas, steps = choice.ctas(m, n), -(-depth // (choice.depth * choice.split))
     waves = -(-ctas // resident(multiprocessors, choice.split))
     memory = _from_memory(_bits(choice, m, n, depth), ctas, multiprocessors)
-    busiest = waves * steps * max(_multiplied(choice), _loaded(choice, depth) / _port(ctas, multiprocessors))
+    busiest = waves * steps * max(_multiplied(choice), _loaded(choice, m, depth) / _port(ctas, multiprocessors))
     sent = EXCHANGED * choice.columns * choice.consumers * (choice.split - 1) / choice.split
     return ENDS + EXCHANGE + sent + _longest(memory, busiest)
 
@@ -117,9 +117,12 @@ def _multiplied(choice: Wide | Deep) -> float:
     return STEP[choice.consumers] + MULTIPLY * choice.columns * choice.rows / WARPGROUP_ROWS
 
 
-def _loaded(choice: Wide | Deep, depth: int) -> float:
-    """Bytes of a step."""
-    return LINE // 8 * (choice.rows + choice.columns) * (UNALIGNED if depth * choice.operand.bits % LINE else 1)
+def _loaded(choice: Wide | Deep, m: int, depth: int) -> float:
+    """Bytes of a step. Tiles end with the matrix, so only one that is larger has rows outside."""
+    outside = OUTSIDE * max(0, choice.rows - m)
+    return (
+        LINE // 8 * (choice.rows + choice.columns + outside) * (UNALIGNED if depth * choice.operand.bits % LINE else 1)
+    )
 
 
 def _store(choice: Wide) -> float:
@@ -133,7 +136,7 @@ def _thin_microseconds(choice: Thin, m: int, n: int, depth: int, multiprocessors
     waves, together = -(-ctas // (at_once * choice.ctas)), min(choice.ctas, -(-ctas // at_once))
     bits = 8 * choice.operand.bytes_for(1) * (m * depth + n * depth + m * n)
     memory = _from_memory(bits, ctas, multiprocessors, is_shared=choice.ctas > 1)
-    loaded = 2 * TILE_K * (choice.rows + choice.columns)
+    loaded = 2 * TILE_K * (choice.rows + choice.columns + OUTSIDE * max(0, choice.columns - m))
     busiest = (
         waves
         * -(-steps // choice.split)

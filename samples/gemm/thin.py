@@ -13,6 +13,7 @@ import nvbackend as nvb
 from nvbackend import f16, f32, i32
 from nvbackend.layout import Layout
 from samples.gemm.checks import among, positive
+from samples.gemm.wide import first_of
 
 WARPGROUP_ROWS, TILE_K = 64, 64
 REGISTERS = {1: (56, 200), 2: (56, 200), 3: (48, 112)}
@@ -70,7 +71,7 @@ def thin(
     k.tma.prefetch_maps(a, b)
     k.mbarrier.ready()
     tiles_n = (n + rows - 1) // rows
-    row, column = k.cluster.id() // tiles_n * columns, k.cluster.id() % tiles_n * rows
+    row, column = k.cluster.id() // tiles_n * columns, first_of(k, k.cluster.id() % tiles_n, rows, n)
     rank = k.cluster.rank()
     mine = lambda: k.range(rank, steps, split, name="step")  # noqa: E731
 

@@ -49,6 +49,7 @@ def map_of_c(columns: int, result: nvb.ElementType, batched: bool) -> nvb.Tensor
 A = Annotated[nvb.TensorMap, map_of_a]
 B = Annotated[nvb.TensorMap, map_of_b]
 C = Annotated[nvb.TensorMap, map_of_c]
+Extent = Annotated[i32, nvb.Scalar(i32, minimum=1)]
 
 
 def tiles_of(
@@ -57,6 +58,14 @@ def tiles_of(
     """The tiles of this cluster, or those that one of so many consumers multiplies in its turns."""
     clusters = k.cluster.count()
     return k.range(k.cluster.id() + consumer * clusters, count, clusters * consumers, name="tile")
+
+
+def first_of(k: nvb.KernelBuilder, tile: nvb.Value, extent: int, end: nvb.Value) -> nvb.Value:
+    """Where a tile begins: the last one where it ends with the matrix, so some elements are computed twice.
+
+    TMA takes longer for rows outside of a matrix, which it fills with zeros, than for rows inside (H200).
+    """
+    return k.math.max(k.math.min(tile * extent, end - extent), 0)
 
 
 def multiply(
@@ -90,8 +99,8 @@ def wide(
     c: C,
     scale: f32,
     batches: i32,
-    tiles_m: i32,
-    tiles_n: i32,
+    m: Extent,
+    n: Extent,
     steps: i32,
     *,
     operand: nvb.ElementType = f16,
@@ -106,7 +115,7 @@ def wide(
     tail: int = 0,
     pingpong: bool = False,
 ) -> None:
-    """`tiles_m` is a multiple of the cluster, `group` tile rows go together; `scale` is that of 8-bit floats."""
+    """`group` rows of tiles go together; `scale` is that of 8-bit floats."""
     rows, depth, sums = rows_of(consumers, pingpong), LINE // operand.bits, s32 if operand.is_integer else f32
     instruction = nvb.wgmma.mma_async(f"m64n{columns}k{INSTRUCTION // operand.bits}", operand, operand, sums)
     mma = k.tiled_mma(instruction, warpgroups=(rows // WARPGROUP_ROWS, 1))
@@ -114,12 +123,14 @@ def wide(
     output = k.tma_epilogue(c, columns, consumers, parts=parts)
     k.tma.prefetch_maps(a, b, c)
     k.mbarrier.ready()
-    bands, each = tiles_m // cluster, tiles_m // cluster * tiles_n
+    bands, tiles_n = (m + rows * cluster - 1) // (rows * cluster), (n + columns - 1) // columns
+    each = bands * tiles_n
     count = batches * each if batched else each
 
     def place(tile: nvb.Value) -> tuple[list[nvb.Value], nvb.Value, nvb.Value]:
-        band, n = k.grouped(tile % each if batched else tile, bands, tiles_n, max(1, group // cluster))
-        return [tile // each] * batched, (band * cluster + k.cluster.rank()) * rows, n * columns
+        band, across = k.grouped(tile % each if batched else tile, bands, tiles_n, max(1, group // cluster))
+        row = first_of(k, band * cluster + k.cluster.rank(), rows, m)
+        return [tile // each] * batched, row, first_of(k, across, columns, n)
 
     with k.producer(registers=PRODUCER_REGISTERS):
         k.griddepcontrol("launch_dependents")
@@ -206,6 +217,5 @@ class Wide:
         if 0 < self.tail < (self.for_depth(depth).tail or LINE // INSTRUCTION):
             raise ValueError(f"the last step of K = {depth} is longer than this kernel's: use for_depth({depth})")
         scaled(self.operand, scale)
-        tiles_m, tiles_n = self.tiles(m, n)
-        grid = min(batches * tiles_m * tiles_n, multiprocessors // self.cluster * self.cluster)
-        return grid, (scale, batches, tiles_m, tiles_n, -(-depth // self.depth))
+        grid = min(batches * math.prod(self.tiles(m, n)), multiprocessors // self.cluster * self.cluster)
+        return grid, (scale, batches, m, n, -(-depth // self.depth))

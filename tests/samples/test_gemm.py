@@ -19,7 +19,7 @@ from samples.program import Device
 from tests.support.process import ROOT, run_here
 
 WIDE = list(choice.wide_ones())
-THIN = [one for m in (8, 16, 32, 64, 128) for one in choice.thin_ones(m)]
+THIN = [one for m in choice.THIN_COLUMNS for one in choice.thin_ones(m)]
 DEEP = list(choice.deep_ones())
 USUAL = [
     *(Wide(128, 1, 1, 7), Wide(80, 2, 1, 7)),
@@ -281,7 +281,7 @@ def test_a_choice_that_would_multiply_wrong_numbers(kind, constants, text):
 
 def test_a_launch_that_the_kernel_is_not_for_is_refused():
     one = Wide(64, 1, 1, 2).for_depth(80)
-    assert one.launch_of(64, 64, 80, 132) == one.launch_of(64, 64, 72, 132) == (1, (1.0, 1, 1, 1, 2))
+    assert one.launch_of(64, 64, 80, 132) == one.launch_of(64, 64, 72, 132) == (1, (1.0, 1, 64, 64, 2))
     with pytest.raises(ValueError, match=r"K = 128 is longer .*for_depth\(128\)"):
         one.launch_of(64, 64, 128, 132)
     with pytest.raises(ValueError, match=r"products of f16 are not scaled, by 0\.5"):
