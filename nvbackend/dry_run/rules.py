@@ -354,6 +354,14 @@ TENSOR_FREED = Rule(
     why="The columns may belong to another CTA while they are accessed: wrong numbers, and nothing traps.",
     reference=_TENSOR,
 )
+SUM_LOST = Rule(
+    id="wgmma.lost-product",
+    message="{now}{second} starts a new sum in accumulator {name}, and nothing reads what {first} left there",
+    fix="clear {name} once, before the first product of a tile: put its clear() before the loop over the steps, and "
+    "leave accumulate=False out",
+    why="Of the products before, nothing is left: the sum is that of the last ones alone. Nothing traps.",
+    reference="PTX ISA 9.7.15.5.2 (wgmma.mma_async: scale-d)",
+)
 TENSOR_LOST = Rule(
     id="tcgen05.lost-product",
     message="{now}{second} starts a new sum in columns of tensor memory from {column} on, and nothing has read what "

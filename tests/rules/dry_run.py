@@ -223,7 +223,7 @@ def rows_of_clusters_that_are_taken_over(k, x: nvb.Pointer[f32], y: nvb.Pointer[
 
 
 @kernel("tcgen05.lost-product", "sm_100a")
-def sum_of_the_last_product(k, b: nvb.TensorMap(f16, box=(64, 64))):
+def sum_of_the_last_product(k, b: nvb.TensorMap(f16, box=(64, 64)), out: nvb.Pointer[nvb.u32]):
     done = k.mbarrier.array(1, arrivals=1)
     tile, full = load_parts(k)
     with k.tcgen05.tmem(64) as tmem:
@@ -239,3 +239,25 @@ def sum_of_the_last_product(k, b: nvb.TensorMap(f16, box=(64, 64))):
                 k.tcgen05.mma(nvb.Tcgen05Request("f16"), tmem, tile, tile, shape, a_at=at, b_at=at, accumulate=more)
             k.tcgen05.commit(done)
         k.mbarrier.wait(done, 0)
+        k.tcgen05.fence_after_thread_sync()
+        with k.if_(k.warp_id() == 0):
+            load = k.tcgen05.ld(tmem, "32x32b", 1)
+            k.tcgen05.wait_ld(load)
+            out[k.lane_id()] = load.values[0]
+
+
+@kernel("wgmma.lost-product")
+def sum_of_the_last_step(k, b: A, steps: i32, out: nvb.Pointer[f32]):
+    tile, full = load_parts(k)
+    acc = k.wgmma.accumulator(64)
+    acc.clear()  # keeps
+    with k.range(steps) as step:
+        with k.one_thread():
+            k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
+            k.tma.load(tile, b, (0, step * 64), full)
+        k.mbarrier.wait(full, step & 1)
+        acc.clear()  # breaks
+        with k.wgmma.group():
+            k.wgmma.mma_async(acc, tile, tile, nvb.wgmma.mma_async("m64n64k16", f16, f16, f32))
+        k.barrier.sync()
+    k.store_accumulator(acc, out, 64)

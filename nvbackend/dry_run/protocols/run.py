@@ -22,6 +22,7 @@ from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.protocols.synchronise import ThreadBarriers
 from nvbackend.dry_run.protocols.tensor import Tensors
 from nvbackend.dry_run.seam import BLOCKED, DONE, Launch, Outcome, Step
+from nvbackend.dry_run.sums import Sums
 from nvbackend.intrinsics.row.row import Effect
 from nvbackend.intrinsics.row.semantics import Budget, Completion, FenceOf, Scope, Semantics
 from nvbackend.isel.machine.function import MachineInstr
@@ -42,7 +43,7 @@ class Run:
         self._threads = ThreadBarriers(self._state)
         self._exchanges = Exchanges(self._state)
         self._operations = Operations(self._state, self._signals, self._exchanges)
-        self._tensors = Tensors(self._state)
+        self._tensors, self._sums = Tensors(self._state), Sums(self._state)
         self._lifetimes = Lifetimes(self._state)
         self._deadlocks = Deadlocks(self._state, self._signals, self._threads)
         self._collisions = Collisions(self._state)
@@ -189,6 +190,8 @@ class Run:
         self._lifetimes.reach(step, 1 << event)
         if step.facts.of_tensors:
             self._tensors.access(step, event, known)
+        elif step.facts.together:
+            self._sums.multiply(step)
         return outcome
 
     def _group(self, step: Step) -> Outcome:

@@ -19,11 +19,11 @@ from nvbackend.dry_run.order.footprints import number
 from nvbackend.dry_run.order.record import Part, Record
 from nvbackend.dry_run.order.shadow import Shadow
 from nvbackend.dry_run.order.words import after_rounds, crew, in_rounds, instruction, line
-from nvbackend.dry_run.products import check_lost
 from nvbackend.dry_run.protocols.explain import returns_early
 from nvbackend.dry_run.protocols.hand_overs import HandOvers
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import DONE, Outcome, Step
+from nvbackend.dry_run.sums import check_lost
 from nvbackend.intrinsics.row.row import RegisterClass
 from nvbackend.intrinsics.row.semantics import Completion, FenceOf, MemoryOperand, TensorMemory
 from nvbackend.isel.machine.function import INSTRUCTION_DESCRIPTOR, TMEM, MachineInstr, instruction_descriptor

@@ -7,7 +7,7 @@ import numpy as np
 import nvbackend as nvb
 from nvbackend import f16, f32, i32, u32, u64
 from tests.dry_run.fixes.tried import BACK, F32, LINES, ROW, ROWS, tried
-from tests.dry_run.kernels.parts import MATRIX, product, small
+from tests.dry_run.kernels.parts import MATRIX, TILE, multiply, product, small
 from tests.dry_run.registry import Out
 
 LINE = LINES.reshape(-1)
@@ -144,3 +144,23 @@ def rows_by_a_mask(k, x: F32, y: F32, rows: i32):
         k.barrier.sync()
         y[step * 128 + thread] = row[127 - thread]
         k.barrier.sync()
+
+
+@tried("wgmma.lost-product", A, B, Out(product(A, B)), ROWS, says="before the loop over the steps")
+def sum_of_the_last_step(k, a: MATRIX, b: MATRIX, c: F32, steps: i32):
+    ta, tb = (k.shared_tile(TILE, name=name) for name in "ab")
+    full = k.mbarrier.array(1, arrivals=1, name="full")
+    k.mbarrier.ready()
+    acc = k.wgmma.accumulator(64)
+    acc.clear()  # keeps
+    with k.range(steps) as step:
+        with k.one_thread():
+            k.mbarrier.arrive(full, expect_tx=2 * TILE.bytes)
+            k.tma.load(ta, a, (0, step * 64), full)
+            k.tma.load(tb, b, (0, step * 64), full)
+        k.mbarrier.wait(full, step & 1)
+        acc.clear()  # breaks
+        with k.wgmma.group():
+            multiply(k, acc, ta, tb)
+        k.barrier.sync()
+    k.store_accumulator(acc, c, 64)
