@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
+from nvbackend.diagnostics import Location
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.findings import MISSED
 from nvbackend.dry_run.order.record import Record
@@ -76,8 +77,9 @@ class Sums:
         if function is None or block not in self._read:
             return False
         home, other = (self._home(function, one) for one in (first, second))
-        if before == rounds:
-            return home == other and _follows(function.blocks[home].instructions, block, first, second)
+        if before == rounds:  # of one line: what another one overwrites may be meant so
+            is_one = home == other and _line(first) == _line(second)
+            return is_one and _follows(function.blocks[home].instructions, block, first, second)
         loop = loops_of(function).innermost(home)
         if loop is None or loop != loops_of(function).innermost(other):
             return False
@@ -88,6 +90,11 @@ class Sums:
         if not self._homes:
             self._homes = {id(one): name for name, block in function.blocks.items() for one in block.instructions}
         return self._homes[id(instr)]
+
+
+def _line(instr: MachineInstr) -> tuple[Location, ...]:
+    """The line of an instruction, and those by which it was reached."""
+    return () if instr.location is None else (instr.location, *instr.location.callers)
 
 
 def _is_zero(value: Value) -> bool:
@@ -144,5 +151,7 @@ def _is_lost(first: Record, step: Step, commits: int) -> bool:
     events of the commits of its thread.
     """
     before, now = first.rounds, step.rounds()
+    if before == now and _line(first.parts[0].instr) != _line(step.instr):
+        return False  # what another line overwrites may be meant so
     is_of_sum = before.names == now.names and before.numbers[:-1] == now.numbers[:-1]
     return is_of_sum or not commits >> first.event

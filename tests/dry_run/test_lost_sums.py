@@ -106,3 +106,23 @@ def measured(k, a: MATRIX, rounds: i32(minimum=2)):
 
 def test_sums_that_no_line_reads_are_no_mistake() -> None:
     assert refusals(measured) == []
+
+
+@nvb.kernel("sm_90a", threads=128)
+def said_twice(k, a: MATRIX, c: OUT):
+    """The second line says that it overwrites what the first one left."""
+    tile, full = k.shared_tile(TILE, name="a"), k.mbarrier.array(1, arrivals=1, name="full")
+    k.mbarrier.ready()
+    with k.one_thread():
+        k.mbarrier.arrive(full, expect_tx=TILE.bytes)
+        k.tma.load(tile, a, (0, 0), full)
+    k.mbarrier.wait(full, 0)
+    acc = k.wgmma.accumulator(64)
+    with k.wgmma.group():
+        k.wgmma.mma_async(acc, tile, tile, PRODUCT)
+        k.wgmma.mma_async(acc, tile, tile, PRODUCT, accumulate=False)
+    k.store_accumulator(acc, c, 64)
+
+
+def test_a_line_may_overwrite_what_another_one_left() -> None:
+    assert refusals(said_twice) == []
