@@ -12,7 +12,7 @@ from samples.gemm.checks import among, positive
 from samples.gemm.deep import QUAD_COLUMNS, Deep
 from samples.gemm.model import RESIDENT, microseconds, resident
 from samples.gemm.thin import STORED, TILE_K, Thin
-from samples.gemm.wide import LINE, WARPGROUP_ROWS, Wide, box_of_c, rows_of
+from samples.gemm.wide import LINE, REGISTERS, WARPGROUP_ROWS, Wide, box_of_c, rows_of
 
 Choice = Wide | Thin | Deep
 OPERANDS = (f16, bf16, tf32, e4m3, e5m2, s8, u8)
@@ -24,7 +24,8 @@ SHARED, WIDE_SHARED, BUFFER = 220_000, 213_000, 65_536
 """Bytes of a multiprocessor's shared memory for rings and sums, those of wide tiles, and of the epilogue at most."""
 PARTS = (1, 2, 3, 4, 6, 8)
 """In how many parts the epilogue may store a tile."""
-LEAST_STAGES, MOST_STAGES, MOST_DEEP_STAGES = 3, 7, 20
+LEAST_STAGES, MOST_STAGES, MOST_DEEP_STAGES = {1: 3, 2: 3, 3: 4}, 7, 20
+"""Stages of a ring at least, by the number of consumers, and at most."""
 IN_TURNS = 256
 """Columns of the tiles of ping-pong consumers."""
 THIN_COLUMNS = (8, 16, 24, 32, 48, 64, 96, 128)
@@ -48,10 +49,14 @@ FEW = 16
 def wide_ones(
     operand: nvb.ElementType = f16, result: nvb.ElementType = f16, *, batched: bool = False
 ) -> Iterator[Wide]:
-    """Tiles of 64 to 128 rows, as many stages as there is room for, with and without a cluster; of 16 bits in turns."""
-    alike = [(consumers, columns, False) for consumers in (1, 2) for columns in COLUMNS]
-    turns = [(2, IN_TURNS, True)] if operand.bits == 16 else []
-    for (consumers, columns, pingpong), cluster in itertools.product((*alike, *turns), (1, 2)):
+    """Tiles of 64 to 192 rows, as many stages as there is room for, with and without a cluster; of 16 bits in turns."""
+    alike = [
+        (consumers, columns, False, cluster)
+        for consumers, columns, cluster in itertools.product(REGISTERS, COLUMNS, (1, 2))
+        if (consumers, cluster) != (3, 2)
+    ]
+    turns = [(2, IN_TURNS, True, cluster) for cluster in (1, 2) if operand.bits == 16]
+    for consumers, columns, pingpong, cluster in (*alike, *turns):
         tile = 64 * consumers * columns * result.bits // 8
         least = -(-tile // BUFFER) * (2 if pingpong else 1)  # as small a buffer as leaves room for a stage more
         equal = (parts for parts in PARTS if parts >= least and columns % (parts * box_of_c(columns, result)) == 0)
@@ -60,7 +65,7 @@ def wide_ones(
             continue
         stage = (rows_of(consumers, pingpong) + columns) * LINE // 8
         stages = min(MOST_STAGES, (WIDE_SHARED - tile // parts) // stage)
-        if stages >= LEAST_STAGES:
+        if stages >= LEAST_STAGES[consumers]:
             yield Wide(columns, consumers, cluster, stages, parts, operand, result, batched, pingpong=pingpong)
 
 
@@ -73,16 +78,16 @@ def thin_ones(m: int, operand: nvb.ElementType = f16) -> Iterator[Thin]:
     for consumers, split, ctas in itertools.product((1, 2), (1, 2, 4, 8), (1, 2, 3)):
         stage, sums = 2 * TILE_K * (columns + 64 * consumers), 4 * columns * (64 * consumers + STORED)
         stages = min(MOST_DEEP_STAGES, (SHARED // ctas - sums) // stage)
-        if stages >= LEAST_STAGES and consumers * ctas <= together:
+        if stages >= LEAST_STAGES[consumers] and consumers * ctas <= together:
             yield Thin(columns, consumers, split, stages, ctas, operand)
 
 
 def deep_ones(operand: nvb.ElementType = f16, result: nvb.ElementType = f16) -> Iterator[Deep]:
     """Tiles of every width whose depth a cluster shares, with as many stages as there is room for."""
-    for consumers, columns, split in itertools.product((1, 2), COLUMNS, sorted(RESIDENT)[1:]):
+    for consumers, columns, split in itertools.product(REGISTERS, COLUMNS, sorted(RESIDENT)[1:]):
         rows, own = WARPGROUP_ROWS * consumers, columns // split
         stages = (SHARED - 4 * rows * own * (split - 1)) // ((rows + columns) * LINE // 8)
-        if columns % (QUAD_COLUMNS * split) == 0 and stages >= LEAST_STAGES:
+        if columns % (QUAD_COLUMNS * split) == 0 and stages >= LEAST_STAGES[consumers]:
             yield Deep(columns, consumers, split, min(stages, MOST_DEEP_STAGES), operand, result)
 
 

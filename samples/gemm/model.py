@@ -27,15 +27,16 @@ RESIDENT = {1: 1.0, 2: 1.0, 3: 0.955, 4: 0.91, 8: 0.85}
 """Which part of the multiprocessors clusters of so many CTAs fill: a cluster is within a group of them (a GPC)."""
 
 # Of wide and deep tiles.
-STEP, MULTIPLY = {1: 0.0197, 2: 0.0157}, 1.526e-3
+STEP, MULTIPLY = {1: 0.0197, 2: 0.0157, 3: 0.03}, 1.526e-3
 """Microseconds of a step: by the number of consumers, and for each column of a tile and 64 rows."""
 UNALIGNED, OUTSIDE = 1.32, 1.8
 """What bytes count where rows of the operands do not begin at lines, and how much more a row outside of A counts."""
 AGAIN = 0.135
 """How much of B comes from memory again where CTAs that do not share it read it at the same time."""
-ALONE, TURNS = 1.004, 1.04
-"""What a step takes more of CTAs that do not share tiles of B, in several waves, and of ping-pong consumers."""
-STORE, STORED_ROW, LINES = 0.34, 2e-6, 7.6e-4
+ALONE, FAR, TURNS = 1.004, 200e6, 1.04
+"""How much longer a step takes for CTAs that do not share tiles of B, where the operands have more than so many bytes;
+and for ping-pong consumers."""
+STORE, STORED_ROW, LINES = 0.28, 2e-6, 7.6e-4
 """Microseconds between the last step of a wide tile and the first one of the next: always, for the square of its
 columns, and for each column and line of C beyond one, where a row of 128 bytes is stored as several."""
 EXCHANGE, EXCHANGED = 0.78, 9.8e-3
@@ -96,7 +97,8 @@ def _wide_microseconds(choice: Wide, m: int, n: int, depth: int, multiprocessors
     waves = -(-tiles // (multiprocessors // choice.cluster * choice.cluster))
     memory = _from_memory(batches * _bits(choice, m, n, depth, choice.cluster), tiles, multiprocessors)
     stores = 1 if choice.pingpong else waves  # in turns all but the last one are beside steps
-    multiplied = _multiplied(choice) * (TURNS if choice.pingpong else ALONE if alone and waves > 1 else 1)
+    far = alone and batches * (m + n) * depth * choice.operand.bits / 8 > FAR
+    multiplied = _multiplied(choice) * (TURNS if choice.pingpong else ALONE if far else 1)
     step = max(multiplied, _loaded(choice, m, depth) / _port(tiles, multiprocessors))
     busiest = waves * steps * step + stores * _store(choice)
     read_by_all = READ_BY_ALL * choice.rows if m <= choice.rows else 0

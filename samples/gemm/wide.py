@@ -19,7 +19,7 @@ WARPGROUP_ROWS, LINE = 64, 1024
 INSTRUCTION = 256
 """Bits of a row that one instruction multiplies."""
 PRODUCER_REGISTERS = 40
-REGISTERS = {1: 240, 2: 232}
+REGISTERS = {1: 240, 2: 232, 3: 152}
 """Registers of a thread of the consumers, by their number: what is left of the CTA's."""
 
 
