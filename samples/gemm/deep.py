@@ -15,7 +15,7 @@ import nvbackend as nvb
 from nvbackend import f16, f32, i32, s32
 from samples.gemm import wide
 from samples.gemm.checks import among, positive, scaled
-from samples.gemm.wide import INSTRUCTION, LINE, PRODUCER_REGISTERS, REGISTERS, WARPGROUP_ROWS
+from samples.gemm.wide import LINE, PRODUCER_REGISTERS, REGISTERS, WARPGROUP_ROWS
 
 PAIR, QUAD, QUAD_COLUMNS = 2, 4, 8
 """A thread has pairs of neighboring columns. Of eight columns it has four sums: a pair in each of two rows (PTX ISA
@@ -104,10 +104,8 @@ def deep(
     stages: int = 4,
 ) -> None:
     """A cluster has a tile, each of its CTAs every `split`-th step; `scale` is that of 8-bit floats."""
-    rows, depth, own = WARPGROUP_ROWS * consumers, LINE // operand.bits, columns // split
-    sums = s32 if operand.is_integer else f32
-    instruction = nvb.wgmma.mma_async(f"m64n{columns}k{INSTRUCTION // operand.bits}", operand, operand, sums)
-    mma = k.tiled_mma(instruction, warpgroups=(consumers, 1))
+    rows, depth, own, sums = WARPGROUP_ROWS * consumers, LINE // operand.bits, columns // split, wide.sums_of(operand)
+    mma = wide.mma_of(k, operand, columns, rows)
     ring = k.pipeline(stages, consumers, a=mma.smem_a(depth), b=mma.smem_b(depth))
     exchange = Sums(k, sums, own, 128 * consumers, split - 1)
     k.tma.prefetch_maps(a, b)
@@ -117,12 +115,11 @@ def deep(
     rank, tile = k.cluster.rank(), k.cluster.id()
     tiles_m = (m + rows - 1) // rows
     i_tile, j_tile = tile % tiles_m, tile // tiles_m
-    row, column = wide.first_of(k, i_tile, rows, m), wide.first_of(k, j_tile, columns, n)
+    row, column = wide.begin(k, i_tile, rows, m), wide.begin(k, j_tile, columns, n)
     mine = lambda: k.range(rank, steps, split, name="step")  # noqa: E731
 
     with k.producer(registers=PRODUCER_REGISTERS):
-        k.griddepcontrol("launch_dependents")
-        k.griddepcontrol("wait")
+        wide.overlap(k)
         parts = [column + (rank + part) % split * own for part in range(split)]
         with mine() as step, ring.fill() as stage:
             k.tma.load(stage.a, a, (row, step * depth), stage.full)

@@ -13,7 +13,7 @@ import nvbackend as nvb
 from nvbackend import f16, f32, i32
 from nvbackend.layout import Layout
 from samples.gemm.checks import among, positive
-from samples.gemm.wide import first_of
+from samples.gemm.wide import begin, overlap
 
 WARPGROUP_ROWS, TILE_K = 64, 64
 REGISTERS = {1: (56, 200), 2: (56, 200), 3: (48, 112)}
@@ -71,14 +71,13 @@ def thin(
     k.tma.prefetch_maps(a, b)
     k.mbarrier.ready()
     tiles_n = (n + rows - 1) // rows
-    row, column = k.cluster.id() // tiles_n * columns, first_of(k, k.cluster.id() % tiles_n, rows, n)
+    row, column = k.cluster.id() // tiles_n * columns, begin(k, k.cluster.id() % tiles_n, rows, n)
     rank = k.cluster.rank()
     mine = lambda: k.range(rank, steps, split, name="step")  # noqa: E731
 
     of_producer, of_consumers = REGISTERS[ctas]
     with k.producer(registers=of_producer):
-        k.griddepcontrol("launch_dependents")
-        k.griddepcontrol("wait")
+        overlap(k)
         with mine() as step, ring.fill() as stage:
             k.tma.load(stage.b, b, (column, step * TILE_K), stage.full)
             k.tma.load(stage.a, a, (row, step * TILE_K), stage.full)

@@ -60,12 +60,30 @@ def tiles_of(
     return k.range(k.cluster.id() + consumer * clusters, count, clusters * consumers, name="tile")
 
 
-def first_of(k: nvb.KernelBuilder, tile: nvb.Value, extent: int, end: nvb.Value) -> nvb.Value:
+def overlap(k: nvb.KernelBuilder) -> None:
+    """Let the next launch start beside this one, and wait for the ones before, whose results may be loaded."""
+    k.griddepcontrol("launch_dependents")
+    k.griddepcontrol("wait")
+
+
+def begin(k: nvb.KernelBuilder, tile: nvb.Value, extent: int, end: nvb.Value) -> nvb.Value:
     """Where a tile begins: the last one where it ends with the matrix, so some elements are computed twice.
 
     TMA takes longer for rows outside of a matrix, which it fills with zeros, than for rows inside (H200).
     """
     return k.math.max(k.math.min(tile * extent, end - extent), 0)
+
+
+def sums_of(operand: nvb.ElementType) -> nvb.ElementType:
+    """The type in which products are added."""
+    return s32 if operand.is_integer else f32
+
+
+def mma_of(k: nvb.KernelBuilder, operand: nvb.ElementType, columns: int, rows: int) -> Any:
+    """A warpgroup for each 64 rows of a tile."""
+    shape = f"m{WARPGROUP_ROWS}n{columns}k{INSTRUCTION // operand.bits}"
+    instruction = nvb.wgmma.mma_async(shape, operand, operand, sums_of(operand))
+    return k.tiled_mma(instruction, warpgroups=(rows // WARPGROUP_ROWS, 1))
 
 
 def multiply(
@@ -116,9 +134,8 @@ def wide(
     pingpong: bool = False,
 ) -> None:
     """`group` rows of tiles go together; `scale` is that of 8-bit floats."""
-    rows, depth, sums = rows_of(consumers, pingpong), LINE // operand.bits, s32 if operand.is_integer else f32
-    instruction = nvb.wgmma.mma_async(f"m64n{columns}k{INSTRUCTION // operand.bits}", operand, operand, sums)
-    mma = k.tiled_mma(instruction, warpgroups=(rows // WARPGROUP_ROWS, 1))
+    rows, depth, sums = rows_of(consumers, pingpong), LINE // operand.bits, sums_of(operand)
+    mma = mma_of(k, operand, columns, rows)
     ring = k.pipeline(stages, consumers, a=mma.smem_a(depth), b=mma.smem_b(depth), multicast=True, pingpong=pingpong)
     output = k.tma_epilogue(c, columns, consumers, parts=parts)
     k.tma.prefetch_maps(a, b, c)
@@ -129,12 +146,11 @@ def wide(
 
     def place(tile: nvb.Value) -> tuple[list[nvb.Value], nvb.Value, nvb.Value]:
         band, across = k.grouped(tile % each if batched else tile, bands, tiles_n, max(1, group // cluster))
-        row = first_of(k, band * cluster + k.cluster.rank(), rows, m)
-        return [tile // each] * batched, row, first_of(k, across, columns, n)
+        along = band * cluster + k.cluster.rank()
+        return [tile // each] * batched, begin(k, along, rows, m), begin(k, across, columns, n)
 
     with k.producer(registers=PRODUCER_REGISTERS):
-        k.griddepcontrol("launch_dependents")
-        k.griddepcontrol("wait")
+        overlap(k)
         with tiles_of(k, count) as tile:
             batch, row, column = place(tile)
             with k.range(steps) as step, ring.fill() as stage:
