@@ -13,6 +13,17 @@ from tests.dry_run.refusals import refusals
 RULE = "wgmma.lost-product"
 
 
+def loaded(k, a):
+    """A tile that is there for all threads."""
+    tile, full = k.shared_tile(TILE, name="a"), k.mbarrier.array(1, arrivals=1, name="full")
+    k.mbarrier.ready()
+    with k.one_thread():
+        k.mbarrier.arrive(full, expect_tx=TILE.bytes)
+        k.tma.load(tile, a, (0, 0), full)
+    k.mbarrier.wait(full, 0)
+    return tile
+
+
 @nvb.kernel("sm_90a", threads=128)
 def sums(k, a: MATRIX, b: MATRIX, c: OUT, tiles: COUNT, steps: COUNT, *, by="tile"):
     """Tile after tile, each of several steps: one warpgroup, and one thread of it loads."""
@@ -47,12 +58,7 @@ def sums(k, a: MATRIX, b: MATRIX, c: OUT, tiles: COUNT, steps: COUNT, *, by="til
 @nvb.kernel("sm_90a", threads=128)
 def twice(k, a: MATRIX, c: OUT, rounds: i32(minimum=1), *, reads):
     """Two products in a row, each a sum of its own, of what was loaded once."""
-    tile, full = k.shared_tile(TILE, name="a"), k.mbarrier.array(1, arrivals=1, name="full")
-    k.mbarrier.ready()
-    with k.one_thread():
-        k.mbarrier.arrive(full, expect_tx=TILE.bytes)
-        k.tma.load(tile, a, (0, 0), full)
-    k.mbarrier.wait(full, 0)
+    tile = loaded(k, a)
     acc = k.wgmma.accumulator(64, name="sums")
     with k.range(rounds):
         for part in range(2):
@@ -93,12 +99,7 @@ def test_two_sums_in_a_block() -> None:
 @nvb.kernel("sm_90a", threads=128)
 def measured(k, a: MATRIX, rounds: i32(minimum=2)):
     """Products alone, as a measurement makes them: nobody reads any sum."""
-    tile, full = k.shared_tile(TILE, name="a"), k.mbarrier.array(1, arrivals=1, name="full")
-    k.mbarrier.ready()
-    with k.one_thread():
-        k.mbarrier.arrive(full, expect_tx=TILE.bytes)
-        k.tma.load(tile, a, (0, 0), full)
-    k.mbarrier.wait(full, 0)
+    tile = loaded(k, a)
     acc = k.wgmma.accumulator(64)
     with k.range(rounds), k.wgmma.group():
         k.wgmma.mma_async(acc, tile, tile, PRODUCT, accumulate=False)
@@ -111,12 +112,7 @@ def test_sums_that_no_line_reads_are_no_mistake() -> None:
 @nvb.kernel("sm_90a", threads=128)
 def said_twice(k, a: MATRIX, c: OUT):
     """The second line says that it overwrites what the first one left."""
-    tile, full = k.shared_tile(TILE, name="a"), k.mbarrier.array(1, arrivals=1, name="full")
-    k.mbarrier.ready()
-    with k.one_thread():
-        k.mbarrier.arrive(full, expect_tx=TILE.bytes)
-        k.tma.load(tile, a, (0, 0), full)
-    k.mbarrier.wait(full, 0)
+    tile = loaded(k, a)
     acc = k.wgmma.accumulator(64)
     with k.wgmma.group():
         k.wgmma.mma_async(acc, tile, tile, PRODUCT)

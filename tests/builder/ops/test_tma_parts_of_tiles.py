@@ -51,23 +51,25 @@ def test_halves_of_a_tile_are_copied_alone(major, swizzle):
     assert np.array_equal(target, np.concatenate(np.split(source, 2, axis)[::-1], axis))
 
 
-def test_a_box_that_is_larger_than_the_rows_is_refused():
-    k, source, _ = builder(nvb.TensorMap(f16, box=(128, 64)))
-    tile = k.shared_tile(SmemLayout(Major.K, SwizzleMode.B128, f16, 128, 64))
+@pytest.mark.parametrize(
+    ("layout", "box", "part", "rule", "says", "fix"),
+    [
+        (
+            *(SmemLayout(Major.K, SwizzleMode.B128, f16, 128, 64), (128, 64), (1, 64), "tma.box"),
+            *("the tile 64x64 (1 panel of 64x64)", "declare TensorMap(..., box=(64, 64))"),
+        ),
+        (
+            *(SmemLayout(Major.MN, SwizzleMode.B128, f16, 64, 64), (64, 64), (0, 32), "layout.step"),
+            *("steps of 32 rows", "take a multiple of 64 rows: whole panels"),
+        ),
+    ],
+    ids=["a box larger than the part", "a part of a panel, whose swizzle a narrower box has not"],
+)
+def test_a_part_that_boxes_do_not_fill_is_refused(layout, box, part, rule, says, fix):
+    k, source, _ = builder(nvb.TensorMap(f16, box=box))
     with pytest.raises(nvb.DiagnosticError) as refused:
-        tile_boxes(tile.rows_from(1, 64), source, "k.tma.load", "")
+        tile_boxes(k.shared_tile(layout).rows_from(*part), source, "k.tma.load", "")
     (found,) = refused.value.diagnostics
-    assert found.rule_id == "tma.box"
-    assert "the tile 64x64 (1 panel of 64x64)" in found.message
-    assert found.fix == "declare TensorMap(..., box=(64, 64))"
-
-
-def test_a_part_of_a_panel_is_refused():
-    """Rows of an MN-major tile are along a panel, whose swizzle a narrower box would not have."""
-    k, source, _ = builder(nvb.TensorMap(f16, box=(64, 64)))
-    tile = k.shared_tile(SmemLayout(Major.MN, SwizzleMode.B128, f16, 64, 64))
-    with pytest.raises(nvb.DiagnosticError) as refused:
-        tile_boxes(tile.rows_from(0, 32), source, "k.tma.load", "")
-    (found,) = refused.value.diagnostics
-    assert found.rule_id == "layout.step"
-    assert found.fix == "take a multiple of 64 rows: whole panels"
+    assert found.rule_id == rule
+    assert says in found.message
+    assert found.fix == fix
