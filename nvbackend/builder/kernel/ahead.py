@@ -98,15 +98,16 @@ class Ahead:
             return stage
         return None
 
-    def _continue(self, stage: str | None) -> None:
-        from nvbackend.codegen.llvm import OPTIMISE, PRINT
+    def _continue(self, stage: str) -> None:
+        """LLVM's part: its passes, where these come next, and what may end the process, once it is judged."""
+        from nvbackend.codegen.llvm import OPTIMISE
 
         if stage == OPTIMISE and self._steps is not None:
-            stage = self._go_on(self._steps)
+            self._go_on(self._steps)
         self._is_judged.wait()
         if self._is_refused and self._steps is not None:
             self._steps.close()
-        elif stage == PRINT and self._steps is not None:
+        elif self._steps is not None:
             self._go_on(self._steps)
 
     def _join(self) -> None:

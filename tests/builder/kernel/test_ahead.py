@@ -19,6 +19,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import i32
 from nvbackend.builder.kernel import kernel as kernel_module
+from nvbackend.codegen import isolated as isolated_module
 from nvbackend.codegen import llvm as llvm_module
 from nvbackend.codegen.toolchain import Tool, find_ptxas
 from nvbackend.rules import Finding, Flow, Rule
@@ -163,6 +164,38 @@ def test_what_is_not_verified_is_not_printed(stages: list[str], monkeypatch: pyt
     assert stages == ["optimised"]
 
 
+def test_another_process_does_not_begin_before_it_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    compile_ir = isolated_module.compile_ir_isolated
+
+    def noted(*given: Any, **named: Any) -> Any:
+        begun.append(threading.current_thread().name)
+        return compile_ir(*given, **named)
+
+    monkeypatch.setattr(isolated_module, "compile_ir_isolated", noted)
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        refused.compile(cache=NO_CACHE, isolated=True)
+    if (thread := thread_of_llvm()) is not None:
+        thread.join()
+    assert rules_of(caught) == rules_of_build(refused)
+    assert begun == []
+    right.compile(cache=NO_CACHE, isolated=True, assemble=False)
+    assert begun == ["nvbackend compile"]
+
+
+def test_a_text_that_cannot_be_written_is_told_after_the_verifier_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> str:
+        raise ZeroDivisionError
+
+    expected = rules_of_build(refused)
+    monkeypatch.setattr(kernel_module, "kernel_text", broken)
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        refused.compile(cache=NO_CACHE)
+    assert rules_of(caught) == expected
+    with pytest.raises(ZeroDivisionError):
+        right.compile(cache=NO_CACHE)
+
+
 def test_nobody_waits_for_the_passes_of_a_refused_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     passes, goes_on = llvm_module._passes, threading.Event()
 
@@ -295,3 +328,48 @@ def test_an_option_of_another_kind_is_refused(options: dict[str, Any]) -> None:
     ((name, value),) = options.items()
     assert f"{name} must be " in caught.value.diagnostics[0].message
     assert repr(value) in caught.value.diagnostics[0].message
+
+
+@pytest.mark.parametrize("stage", ["verify", "dry_run"])
+def test_what_is_interrupted_leaves_no_program_and_no_thread(
+    stage: str, processes: list[Popen[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while somebody keeps the exception."""
+    slow = failing(tmp_path, 600)
+
+    def interrupted(*_: Any, **__: Any) -> Any:
+        if stage == "dry_run" and (thread := thread_of_llvm()) is not None:
+            thread.join()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kernel_module, stage, interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        right.compile(cache=NO_CACHE, tool=slow)
+    if (thread := thread_of_llvm()) is not None:
+        thread.join()
+    assert [each.returncode is not None for each in processes] == [True] * (stage == "dry_run")
+    assert os.listdir(tmp_path) == ["ptxas"]
+    del caught
+
+
+def test_what_begins_after_the_analyses_runs_beside_the_dry_run(
+    processes: list[Popen[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running: list[int] = []
+    dry_run = kernel_module.dry_run
+
+    def watched(*given: Any) -> Any:
+        if (thread := thread_of_llvm()) is not None:
+            thread.join()
+        running.append(len(processes))
+        return dry_run(*given)
+
+    monkeypatch.setattr(kernel_module, "dry_run", watched)
+    own = Rule("house.none", message="none", fix="none", reference="none", analysis=lambda _: iter(()))
+    ruled = nvb.kernel("sm_80", threads=128, rules=[own])(lone)
+    ruled.compile(cache=NO_CACHE)
+    assert (running, len(processes)) == ([1], 1)
+
+
+def lone(k: Any, out: nvb.Pointer[i32]) -> None:
+    out[k.thread_id()] = 1
