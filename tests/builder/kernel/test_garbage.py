@@ -65,6 +65,19 @@ def test_python_may_collect_while_llvm_compiles(monkeypatch: pytest.MonkeyPatch)
     assert inside[-2] != OFTEN
 
 
+def test_what_a_program_chooses_while_llvm_compiles_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    noting.build()
+    compiled, chosen = Ahead.compiled, (321, 7, 6)
+
+    def choosing(*given: Any) -> Any:
+        gc.set_threshold(*chosen)
+        return compiled(*given)
+
+    monkeypatch.setattr(Ahead, "compiled", choosing)
+    noting.compile(assemble=False, cache=nvb.Cache.disabled())
+    assert gc.get_threshold() == chosen
+
+
 @pytest.mark.parametrize("chosen", [(0, 9, 8), (10**6, 9, 8)], ids=["off", "rare"])
 def test_what_a_program_chose_itself_stays(chosen: tuple[int, int, int]) -> None:
     gc.set_threshold(*chosen)
@@ -105,18 +118,19 @@ def kernel(k, out: nvb.Pointer[nvb.f32]):
 definition = nvb.kernel("sm_80", threads=32)(kernel)
 seen = []
 {before}
-gc.callbacks.append(lambda phase, info: seen.append(phase))
-definition.build()
+gc.callbacks.append(lambda phase, info: seen.append(phase == "start" and len(gc.get_objects(0)) > 10_000))
+definition.{call}
 a_few = [[] for _ in range(200)]  # Python looks when something is made
-print(seen.count("start"), gc.get_freeze_count())
+print(sum(seen), gc.get_freeze_count())
 """
 
 
-def test_what_the_first_build_imports_is_not_walked() -> None:
-    assert python_output(FIRST_BUILD.format(before="")).split() == ["0", "0"]
+@pytest.mark.parametrize("call", ["build()", "compile(assemble=False, cache=nvb.Cache.disabled())"])
+def test_what_the_first_build_imports_is_not_walked(call: str) -> None:
+    assert python_output(FIRST_BUILD.format(before="", call=call)).split() == ["0", "0"]
 
 
 def test_what_a_program_froze_stays_frozen() -> None:
-    walks, frozen = map(int, python_output(FIRST_BUILD.format(before="gc.freeze()")).split())
+    walks, frozen = map(int, python_output(FIRST_BUILD.format(before="gc.freeze()", call="build()")).split())
     assert frozen > 1000
     assert walks > 0  # the witness counts
