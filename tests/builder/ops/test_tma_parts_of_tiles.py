@@ -51,6 +51,16 @@ def test_halves_of_a_tile_are_copied_alone(major, swizzle):
     assert np.array_equal(target, np.concatenate(np.split(source, 2, axis)[::-1], axis))
 
 
+@pytest.mark.parametrize("major", Major, ids=lambda one: one.name)
+def test_a_part_of_a_tile_is_prefetched_alone(major):
+    layout = SmemLayout(major, SwizzleMode.B128, f16, 128, 64)
+    k, source, _ = builder(nvb.TensorMap(f16, box=(64, 64)))
+    with k.one_thread():
+        k.tma.prefetch(k.shared_tile(layout).rows_from(1, 64), source, (0, 0))
+    prefetches = [one for one in k.machine.instructions() if "prefetch" in one.opcode]
+    assert len(prefetches) == 1
+
+
 @pytest.mark.parametrize(
     ("layout", "box", "part", "rule", "says", "fix"),
     [
