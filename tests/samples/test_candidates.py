@@ -89,6 +89,15 @@ def test_one_multiprocessor_runs_no_cluster_of_wide_tiles():
     assert {one.launch_of(200, 200, 64, 1)[0] for one in every} == {1}
 
 
+@pytest.mark.parametrize("name", FORMS)
+def test_which_tiles_are_left_out(name):
+    """No cluster shares tiles of 192 rows, and only operands of 16 bits have ping-pong consumers."""
+    form = FORMS[name]
+    tiles = list(choice.wide_ones(form.operand, form.result))
+    assert {one.cluster for one in tiles if one.consumers == 3} == {1}
+    assert any(one.pingpong for one in tiles) == (form.operand.bits == 16)
+
+
 def tiles_in_order(one, m):
     """The rows of tiles of the first column in the order of `k.grouped`, by its definition: a band is a cluster's."""
     bands = -(-m // (one.rows * one.cluster))

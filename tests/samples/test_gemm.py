@@ -292,6 +292,8 @@ def test_a_launch_that_the_kernel_is_not_for_is_refused():
     assert replace(one, operand=e4m3).for_depth(80).launch_of(64, 64, 80, 132, scale=0.5)[1][0] == 0.5
     with pytest.raises(ValueError, match=r"products of f16 are not scaled, by 0\.5"):
         Deep().launch_of(64, 64, 80, 132, scale=0.5)
+    with pytest.raises(ValueError, match=r"products of s8 are not scaled, by 0\.5"):
+        Deep(operand=s8, result=s32).launch_of(64, 64, 80, 132, scale=0.5)
     assert Deep(operand=e4m3).launch_of(64, 64, 80, 132, scale=0.5) == (2, (0.5, 64, 64, 1))
 
 
