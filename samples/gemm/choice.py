@@ -24,7 +24,7 @@ SHARED, WIDE_SHARED, BUFFER = 220_000, 213_000, 65_536
 """Bytes of a multiprocessor's shared memory for rings and sums, those of wide tiles, and of the epilogue at most."""
 PARTS = (1, 2, 3, 4, 6, 8)
 """In how many parts the epilogue may store a tile."""
-LEAST_STAGES, MOST_STAGES, MOST_DEEP_STAGES = {1: 3, 2: 3, 3: 4}, 7, 20
+LEAST_STAGES, MOST_STAGES, MOST_THIN_STAGES = {1: 3, 2: 3, 3: 4}, 7, 20
 """Stages of a ring at least, by the number of consumers, and at most."""
 IN_TURNS = 256
 """Columns of the tiles of ping-pong consumers."""
@@ -77,7 +77,7 @@ def thin_ones(m: int, operand: nvb.ElementType = f16) -> Iterator[Thin]:
     together = 3 if columns <= SMALL else 2
     for consumers, split, ctas in itertools.product((1, 2), (1, 2, 4, 8), (1, 2, 3)):
         stage, sums = 2 * TILE_K * (columns + 64 * consumers), 4 * columns * (64 * consumers + STORED)
-        stages = min(MOST_DEEP_STAGES, (SHARED // ctas - sums) // stage)
+        stages = min(MOST_THIN_STAGES, (SHARED // ctas - sums) // stage)
         if stages >= LEAST_STAGES[consumers] and consumers * ctas <= together:
             yield Thin(columns, consumers, split, stages, ctas, operand)
 
@@ -88,7 +88,7 @@ def deep_ones(operand: nvb.ElementType = f16, result: nvb.ElementType = f16) -> 
         rows, own = WARPGROUP_ROWS * consumers, columns // split
         stages = (SHARED - 4 * rows * own * (split - 1)) // ((rows + columns) * LINE // 8)
         if columns % (QUAD_COLUMNS * split) == 0 and stages >= LEAST_STAGES[consumers]:
-            yield Deep(columns, consumers, split, min(stages, MOST_DEEP_STAGES), operand, result)
+            yield Deep(columns, consumers, split, stages, operand, result)
 
 
 def is_usual(one: Choice) -> bool:
