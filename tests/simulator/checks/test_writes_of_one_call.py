@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nvbackend as nvb
-from nvbackend import f16
+from nvbackend import f16, i32
 
 ROWS, PANEL = 8, 64
 Target = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(ROWS, PANEL))]
@@ -41,6 +41,31 @@ def of_two_lines(k: nvb.KernelBuilder, to: nvb.Pointer[f16], values: nvb.Pointer
     value = values[k.block_id()]
     to[k.block_id() * 32 + k.thread_id()] = value
     to[k.block_id() * 32 + 32 + k.thread_id()] = value
+
+
+@nvb.kernel("sm_90a", threads=64)
+def one_lane(k: nvb.KernelBuilder, to: nvb.Pointer[i32], more: i32) -> None:
+    """Warp 1 writes after warp 0, of which one lane alone tells of the writes of all."""
+    box, full = k.shared(i32, 32), k.mbarrier.array(1, arrivals=1)
+    k.mbarrier.ready()
+    lane, warp = k.lane_id(), k.warp_id()
+    with k.if_(warp == 1):
+        k.mbarrier.wait(full, 0)
+    box[lane] = 7 + warp * more
+    with k.if_((warp == 0) & (lane == 0)):
+        k.mbarrier.arrive(full)
+    k.barrier.sync()
+    to[k.thread_id()] = box[lane]
+
+
+def test_what_one_lane_tells_of_may_be_written_twice():
+    to = np.zeros(64, np.int32)
+    loaded = nvb.runtime.load(one_lane.compile(assemble=False, check=False), device="simulator")
+    loaded.launch(1, to, 0)
+    assert (to == 7).all()
+    with pytest.raises(nvb.DiagnosticError) as refused:
+        loaded.launch(1, to, 1)
+    assert {one.rule_id for one in refused.value.diagnostics} == {"simulator.missing-warp-sync"}
 
 
 def stored(kernel: nvb.KernelDefinition, shape: tuple[int, ...], values: list[float]) -> np.ndarray:
