@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.row import Effect, RegisterClass, Row
-from nvbackend.intrinsics.row.semantics import BARRIER, Completion, Matrix, MbarrierUse, Scope
+from nvbackend.intrinsics.row.semantics import BARRIER, Completion, MbarrierUse, Scope
 from nvbackend.isel.machine.function import MachineInstr
 
 _STRIDE = "stride"
@@ -77,6 +77,6 @@ def in_common(row: Row) -> tuple[str, ...]:
     if Effect.CONVERGENT not in row.effects or said.together < Scope.WARP:
         return ()
     one = [operand for operand in said.memory if operand.lanes is None]
-    strides = [_STRIDE] if any(isinstance(each.extent, Matrix) for each in one) and row.has_operand(_STRIDE) else []
+    strides = [_STRIDE] if row.has_operand(_STRIDE) else []
     counts = [operand.name for operand in row.inputs if operand.legal is not None] if said.barrier is not None else []
     return tuple(dict.fromkeys([*(each.name for each in one), *strides, *counts]))
