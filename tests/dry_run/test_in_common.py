@@ -158,9 +158,19 @@ def test_a_sum_is_of_what_is_in_common_and_what_is_known() -> None:
     assert common is combine("mul", n, 4)
     assert (known == LANES * 4 + 8).all()
     assert parts_of(n) == (n, 0)
+    common, known = parts_of(combine("mul", 4, combine("add", n, LANES)))
+    assert common is combine("mul", n, 4)
+    assert (known == LANES * 4).all()
     assert parts_of(combine("add", loaded, 1)) is None
     assert parts_of(combine("mul", n, LANES)) is None  # n may be 0
     assert parts_of(combine("lshr", combine("add", n, LANES), 5)) is None  # n may be a multiple of 32
+
+
+def test_a_long_sum_is_not_followed() -> None:
+    value = leaf({}, "parameter", "n")
+    for _ in range(40):
+        value = combine("add", value, LANES)
+    assert parts_of(value) is None
 
 
 def test_a_mask_takes_the_highest_bits_from_both() -> None:
