@@ -187,3 +187,14 @@ def test_a_word_by_which_threads_wait_for_one_another_may_be_read_before(order: 
 
     with pytest.warns(nvb.DiagnosticWarning) if order == "weak" else pytest.MonkeyPatch.context():
         assert said(kernel) == [(EARLY, "flag")] * (order == "weak")
+
+
+def test_an_atomic_may_come_before() -> None:
+    """By it threads may wait for one another."""
+
+    def kernel(k, flag: nvb.Pointer[u32], y: nvb.Pointer[f32]):
+        before = k.atomic.add(flag, 1)
+        k.griddepcontrol("wait")
+        y[k.thread_id()] = before.to(f32)
+
+    assert said(kernel) == []
