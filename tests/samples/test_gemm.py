@@ -69,6 +69,14 @@ def test_a_last_step_that_is_not_full_has_fewer_instructions(depth, instructions
     assert problem.error(compiled, Device("a test")) < problem.tolerance
 
 
+@pytest.mark.parametrize(
+    "one", [Wide(64, 1, 1, 2), Thin(8, 1, 2, 7, 3), Deep(64, 1, 2, 3)], ids=lambda one: repr(one)[:4]
+)
+def test_operands_are_loaded_after_the_launches_before(one):
+    ptx = one.kernel.compile(assemble=False, check=False).ptx
+    assert ptx.count("griddepcontrol.wait") == ptx.count("griddepcontrol.launch_dependents") == 1
+
+
 @pytest.mark.parametrize("one", EVERY)
 def test_every_choice_multiplies_in_the_simulator(one):
     found, tolerance = error(one, "the test asks for it")
