@@ -91,10 +91,11 @@ def test_one_multiprocessor_runs_no_cluster_of_wide_tiles():
 
 @pytest.mark.parametrize("name", FORMS)
 def test_which_tiles_are_left_out(name):
-    """No cluster shares tiles of 192 rows, and only operands of 16 bits have ping-pong consumers."""
+    """Tiles of 192 rows have four stages and no cluster, and only operands of 16 bits have ping-pong consumers."""
     form = FORMS[name]
     tiles = list(choice.wide_ones(form.operand, form.result))
     assert {one.cluster for one in tiles if one.consumers == 3} == {1}
+    assert min(one.stages for one in tiles if one.consumers == 3) >= 4
     assert any(one.pingpong for one in tiles) == (form.operand.bits == 16)
 
 

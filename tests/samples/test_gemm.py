@@ -183,6 +183,12 @@ def test_thin_tiles_are_of_one_type():
     assert not any(isinstance(one, Thin) for one in choice.candidates(16, 256, 256, f16, f32))
 
 
+def test_few_rows_have_thin_tiles_alone():
+    few, more = ({type(one) for one in choice.candidates(choice.FEW + rows, 8192, 64)} for rows in (0, 1))
+    assert few == {Thin}
+    assert {Thin, Wide} <= more
+
+
 def test_few_tiles_share_the_depth():
     few, many = choice.choose(8, 1024, 16384), choice.choose(8, 16384, 1024)
     assert isinstance(few, Thin)
