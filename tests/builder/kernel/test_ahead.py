@@ -88,9 +88,10 @@ def processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Popen[str
 
 
 def failing(folder: Path, seconds: float = 0) -> Tool:
-    """A ptxas that says what is wrong after a while."""
+    """A ptxas that says what is wrong, or only takes its time."""
     path = folder / "ptxas"
-    path.write_text(f"#!/bin/sh\nsleep {seconds}\necho 'ptxas fatal   : of the assembler' >&2\nexit 255\n")
+    says = "echo 'ptxas fatal   : of the assembler' >&2\nexit 255"
+    path.write_text(f"#!/bin/sh\n{f'exec sleep {seconds}' if seconds else says}\n")  # exec: killed with the script
     path.chmod(0o755)
     return Tool(path, (13, 0, 0), "a script")
 
