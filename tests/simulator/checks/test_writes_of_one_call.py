@@ -36,6 +36,16 @@ def unrolled(k: nvb.KernelBuilder, to: nvb.Pointer[f16], values: nvb.Pointer[f16
 
 
 @nvb.kernel("sm_90a", threads=32)
+def in_rounds(k: nvb.KernelBuilder, to: nvb.Pointer[f16], values: nvb.Pointer[f16], rounds: i32) -> None:
+    """The first store of CTA 1 comes again after the second one of CTA 0, which is an instruction that came later."""
+    value = values[k.block_id()]
+    with k.range(rounds):
+        for part in range(2):
+            to[(k.block_id() + part) * 32 + k.thread_id()] = value
+        k.barrier.sync()
+
+
+@nvb.kernel("sm_90a", threads=32)
 def of_two_lines(k: nvb.KernelBuilder, to: nvb.Pointer[f16], values: nvb.Pointer[f16]) -> None:
     """The same stores by two lines."""
     value = values[k.block_id()]
@@ -78,6 +88,13 @@ def stored(kernel: nvb.KernelDefinition, shape: tuple[int, ...], values: list[fl
 @pytest.mark.parametrize(("kernel", "shape"), [(overlapping, (ROWS, 3 * PANEL)), (unrolled, (96,))], ids=["TMA", ""])
 def test_equal_bytes_may_be_written_twice(kernel, shape):
     assert (stored(kernel, shape, [2.0, 2.0]) == 2.0).all()
+
+
+def test_a_write_before_and_after_another_of_its_call():
+    to = np.zeros(96, np.float16)
+    loaded = nvb.runtime.load(in_rounds.compile(assemble=False), device="simulator")
+    loaded.launch(2, to, np.array([2.0, 2.0], np.float16), 2)
+    assert (to == 2.0).all()
 
 
 @pytest.mark.parametrize(
