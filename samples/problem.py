@@ -15,7 +15,10 @@ from samples.program import Device, f16_matrix, largest_error, target_here
 
 @dataclass(frozen=True)
 class Problem:
-    """`launch(loaded, *inputs, output)` starts the kernel. It is right within `tolerance` of the largest value."""
+    """`launch(loaded, *inputs, output)` starts the kernel. It is right within `tolerance` of the largest value.
+
+    `choice` is what was chosen for the size, if anything was.
+    """
 
     kernel: nvb.KernelDefinition
     launch: Callable[..., None]
@@ -23,6 +26,7 @@ class Problem:
     expected: Any
     output: Any
     tolerance: float
+    choice: object = None
 
     def error(self, compiled: nvb.CompiledKernel, device: Device) -> float:
         """Run what the kernel was compiled to; the largest error, as a part of the largest value."""
@@ -98,7 +102,7 @@ def main(
     size = chosen.size or (on_the_gpu if reason is None else in_the_simulator)
     problem, device = make(*form, *size), Device(reason)
     compiled = problem.kernel.compile(target=target)
-    print(compiled.report())
+    print(*(one for one in (problem.choice, compiled.report()) if one is not None), sep="\n")
     if chosen.show:
         print(compiled.sass() if chosen.show == "sass" else getattr(compiled, chosen.show))
     return _verdict(problem, compiled, device, size)

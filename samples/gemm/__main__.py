@@ -8,6 +8,7 @@ measures every kernel that the model ranks, and says how wrong the model was.
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 import nvbackend as nvb
@@ -22,8 +23,7 @@ def problem(name: str, m: int, n: int, depth: int) -> Problem:
     """Random matrices for the kernel that the model chooses."""
     form = FORMS[name]
     choice = choose(m, n, depth, form.operand, form.result, batches=form.batches)
-    print(choice)
-    return problem_for(choice, m, n, depth, form)
+    return replace(problem_for(choice, m, n, depth, form), choice=choice)
 
 
 def tuned(name: str, m: int, n: int, depth: int, **how: Any) -> int:

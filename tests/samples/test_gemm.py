@@ -316,6 +316,7 @@ def test_the_program_names_its_choice(words):
     done = run_here(ROOT / "samples" / "gemm" / "__main__.py", *words, "--simulate")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Thin(columns=16")
+    assert done.stdout.count("columns=") == 1
     assert ": equal to NumPy, largest error" in done.stdout.splitlines()[-1]
 
 
