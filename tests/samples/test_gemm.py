@@ -299,6 +299,7 @@ def test_a_choice_that_would_multiply_wrong_numbers(kind, constants, text):
 def test_a_launch_that_the_kernel_is_not_for_is_refused():
     one = Wide(64, 1, 1, 2).for_depth(80)
     assert one.launch_of(64, 64, 80, 132) == one.launch_of(64, 64, 72, 132) == (1, (1.0, 1, 64, 64, 2))
+    assert one.launch_of(64, 64, 80, 132, batches=3)[0] == 3
     with pytest.raises(ValueError, match=r"K = 128 is longer .*for_depth\(128\)"):
         one.launch_of(64, 64, 128, 132)
     with pytest.raises(ValueError, match=r"products of f16 are not scaled, by 0\.5"):
