@@ -161,6 +161,9 @@ def test_a_sum_is_of_what_is_in_common_and_what_is_known() -> None:
     common, known = parts_of(combine("mul", 4, combine("add", n, LANES)))
     assert common is combine("mul", n, 4)
     assert (known == LANES * 4).all()
+    common, known = parts_of(combine("shl", combine("add", n, LANES), 3))
+    assert common is combine("mul", n, 8)
+    assert (known == LANES * 8).all()
     assert parts_of(combine("add", loaded, 1)) is None
     assert parts_of(combine("mul", n, LANES)) is None  # n may be 0
     assert parts_of(combine("lshr", combine("add", n, LANES), 5)) is None  # n may be a multiple of 32
