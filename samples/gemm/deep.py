@@ -135,6 +135,7 @@ def deep(
         exchange.send(acc.elements(warpgroup), thread)
         of_thread = row + thread // 32 * 16 + thread % 32 // 4, column + rank * own + thread % 4 * PAIR
         factor = scale if operand.bits == 8 and sums is f32 else None
+        # Elements of the tile before are left to it: of three CTAs or more it may add their sums in another order.
         for quad, four in enumerate(exchange.added(acc.elements(warpgroup), thread)):
             made, j = converted(four, result, factor), of_thread[1] + quad * QUAD_COLUMNS
             for below in range(QUAD // PAIR):

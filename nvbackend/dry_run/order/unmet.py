@@ -52,8 +52,8 @@ class Unmet:
     def tell(self, warp: Warp, lanes: int) -> int:
         """What these lanes tell of accesses that are all theirs, beside the events of the warp: bits of events.
 
-        The warp itself does not know them until its lanes meet or have waited for them, so one lane that tells later
-        tells of its own alone. Each mbarrier at which they arrive is told of all of them.
+        The warp itself knows these accesses only when its lanes meet or have waited for them. So a lane that arrives
+        later publishes only its own accesses. If the lanes arrive at several mbarriers, each gets the same events.
         """
         new, told = 0, 0
         for one in self.accesses:
