@@ -25,7 +25,7 @@ from nvbackend.diagnostics.arguments import (
     truth_values,
     wrong_arguments,
 )
-from nvbackend.diagnostics.classes.dataclass import LateMethod
+from nvbackend.diagnostics.classes.late_method import LateMethod
 from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from nvbackend.diagnostics.location import is_plumbing
 from nvbackend.diagnostics.own_methods import raising_method

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from nvbackend.diagnostics.arguments import MARK, as_tuples, truth_values, was_compared, wrong_arguments, wrong_entries
 from nvbackend.diagnostics.boundary import around, cut, plain_numbers, refuse, refuse_changes, refuse_method
-from nvbackend.diagnostics.classes.dataclass import LateMethod
+from nvbackend.diagnostics.classes.late_method import LateMethod
 from nvbackend.diagnostics.diagnostic import DiagnosticError
 from nvbackend.diagnostics.location import is_plumbing
 

@@ -1,8 +1,8 @@
 """`dataclass` of Python, with less code to compile for a class: a fresh process makes hundreds of them.
 
 Python's own writes the text of each method, nine for some classes, and compiles them one by one. Here it finds the
-fields, and of the methods only `__init__` and `__hash__` are texts, compiled at their first use, one for all classes
-whose fields differ in names and defaults alone: the others are functions that are given the fields. The classes are
+fields, and each method is made at its first use. Only `__init__` and `__hash__` are texts, one for all classes whose
+fields differ in names and defaults alone: the others are functions that are given the fields. The classes are
 dataclasses to all that asks: `fields`, `replace`, `inspect.signature`, `match`, `pickle`. Type checkers see Python's
 decorator.
 """
@@ -13,22 +13,21 @@ import dataclasses
 import operator
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import MISSING, Field, FrozenInstanceError
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import MISSING, FrozenInstanceError
 from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
+from nvbackend.diagnostics.classes.late_method import LateMethod
 from nvbackend.diagnostics.classes.texts import compiled, numbered
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
 
-__all__ = ["LateMethod", "dataclass"]
+__all__ = ["dataclass"]
 
-_MAKING = threading.RLock()
 _Method = Callable[..., Any]
-_Fields = Sequence[Field[Any]]
-_ORDER = {"__lt__": operator.lt, "__le__": operator.le, "__gt__": operator.gt, "__ge__": operator.ge}
+_ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
 
 
 def _made(cls: Any, asked: dict[str, bool]) -> Any:
@@ -42,53 +41,45 @@ def _made(cls: Any, asked: dict[str, bool]) -> Any:
     parameters.init, parameters.repr, parameters.eq = (asked.get(name, True) for name in ("init", "repr", "eq"))
     parameters.order, parameters.unsafe_hash = asked.get("order", False), asked.get("unsafe_hash", False)
     parameters.frozen = frozen
-    fields = dataclasses.fields(cls)
+    late = [*_methods(cls, parameters), *(["__setattr__", "__delattr__"] if frozen else [])]
     scope = vars(sys.modules[cls.__module__])  # a program may end, or import the module again, before the first use
-    if parameters.init and "__init__" not in vars(cls):
-        cls.__init__ = LateMethod("__init__", lambda: _initialiser(cls, scope, fields, frozen=frozen))
-    if _is_hashed(cls, parameters):
-        cls.__hash__ = LateMethod("__hash__", lambda: _hash(cls, scope, fields))
-    for name, method in _methods(parameters, fields):
-        if name not in vars(cls):
-            _set(cls, name, method)
-    if frozen:
-        _freeze(cls, fields, with_state=asked.get("slots", False))
+    for name in late:
+        setattr(cls, name, _OfClass(name, cls, scope))
+    if frozen and asked.get("slots", False):
+        for name, method in (("__getstate__", _state), ("__setstate__", _restore)):
+            if name not in vars(cls):
+                setattr(cls, name, method)
     return cls
 
 
-class LateMethod:
-    """A method of a class that is made when it is first asked for, and takes this one's place then."""
-
-    __slots__ = ("_make", "_name", "made")
-
-    def __init__(self, name: str, make: Callable[[], _Method]) -> None:
-        self._name = name
-        self._make = make
-        self.made: _Method | None = None
-        """The method, after its first use."""
-
-    def __get__(self, thing: object, owner: type) -> Any:
-        with _MAKING:
-            if self.made is None:
-                self.made = self._make()
-        method: Any = self.made
-        for cls in owner.__mro__:
-            if vars(cls).get(self._name) is self:
-                setattr(cls, self._name, method)
-        return method.__get__(thing, owner)
-
-    def then(self, decorate: Callable[[Any], Any]) -> LateMethod:
-        """The method that `decorate` makes of it."""
-        return LateMethod(self._name, lambda: decorate(self._make()))
+def _methods(cls: Any, parameters: Any) -> Iterator[str]:
+    """The names of the methods that the class gets, but for those of a frozen one: its own take their places."""
+    own = vars(cls)
+    if _is_hashed(cls, parameters):
+        yield "__hash__"
+    for name, is_asked in (("__init__", parameters.init), ("__repr__", parameters.repr), ("__eq__", parameters.eq)):
+        if is_asked and name not in own:
+            yield name
+    if parameters.order:
+        yield from (name for name in _ORDER if name not in own)
 
 
-def _named(cls: Any, name: str, method: _Method) -> _Method:
-    method.__name__, method.__qualname__, method.__module__ = name, f"{cls.__qualname__}.{name}", cls.__module__
-    return method
+class _OfClass(LateMethod):
+    """A method of a dataclass, which its fields say all about."""
 
+    __slots__ = ("_cls", "_scope")
 
-def _set(cls: Any, name: str, method: _Method) -> None:
-    setattr(cls, name, _named(cls, name, method))
+    def __init__(self, name: str, cls: Any, scope: dict[str, Any]) -> None:
+        super().__init__(name)
+        self._cls = cls
+        self._scope = scope
+
+    def make(self) -> _Method:
+        method: Any = _MAKERS[self.name](self._cls, self._scope)
+        method.__name__, method.__qualname__ = self.name, f"{self._cls.__qualname__}.{self.name}"
+        method.__module__ = self._cls.__module__
+        made: _Method = method
+        return made
 
 
 def _is_hashed(cls: Any, parameters: Any) -> bool:
@@ -104,7 +95,8 @@ def _is_hashed(cls: Any, parameters: Any) -> bool:
     return is_hashed
 
 
-def _initialiser(cls: Any, scope: dict[str, Any], fields: _Fields, *, frozen: bool) -> _Method:
+def _initialiser(cls: Any, scope: dict[str, Any]) -> _Method:
+    fields, frozen = dataclasses.fields(cls), cls.__dataclass_params__.frozen
     outside: dict[str, object] = {"_object": object, "_FACTORY": _FACTORY}
     defaults, keyword_defaults = list[object](), dict[str, object]()
     places, keywords, body = list[str](), list[str](), list[str]()
@@ -138,7 +130,8 @@ def _initialiser(cls: Any, scope: dict[str, Any], fields: _Fields, *, frozen: bo
     method: Any = compiled(scope, "__init__", arguments, body or ["pass"], own, outside)
     method.__defaults__, method.__kwdefaults__ = tuple(defaults), keyword_defaults
     method.__annotations__ = {field.name: field.type for field in fields if field.init} | {"return": None}
-    return _named(cls, "__init__", method)
+    made: _Method = method
+    return made
 
 
 def _assignment(name: str, value: str, *, frozen: bool) -> str:
@@ -151,22 +144,11 @@ def _slot(cls: type, name: str) -> MemberDescriptorType | None:
     return member if isinstance(member, MemberDescriptorType) else None
 
 
-def _hash(cls: Any, scope: dict[str, Any], fields: _Fields) -> _Method:
+def _hash(cls: Any, scope: dict[str, Any]) -> _Method:
+    fields = dataclasses.fields(cls)
     hashed = [field.name for field in fields if (field.compare if field.hash is None else field.hash)]
     values = "".join(f"self.{name}, " for name in numbered(len(hashed)))
-    return _named(cls, "__hash__", compiled(scope, "__hash__", ["self"], [f"return hash(({values}))"], hashed, {}))
-
-
-def _methods(parameters: Any, fields: _Fields) -> Iterator[tuple[str, _Method]]:
-    """The other methods, by their names: those of the class itself take their places."""
-    if parameters.repr:
-        yield "__repr__", _printer([field.name for field in fields if field.repr])
-    compared = _values(field.name for field in fields if field.compare)
-    if parameters.eq:
-        yield "__eq__", _comparison(compared, operator.eq)
-    if parameters.order:
-        for name, relation in _ORDER.items():
-            yield name, _comparison(compared, relation)
+    return compiled(scope, "__hash__", ["self"], [f"return hash(({values}))"], hashed, {})
 
 
 class _Factory:
@@ -179,8 +161,9 @@ class _Factory:
 _FACTORY = _Factory()
 
 
-def _printer(names: Sequence[str]) -> _Method:
+def _printer(cls: Any, _: object) -> _Method:
     """As Python's, but for its decorator of another module, which says nothing of what it reads."""
+    names = [field.name for field in dataclasses.fields(cls) if field.repr]
     printing: set[tuple[int, int]] = set()
 
     def printed(self: Any) -> str:
@@ -208,32 +191,38 @@ def _values(names: Iterable[str]) -> Callable[[Any], tuple[Any, ...]]:
     return lambda self: (only(self),)
 
 
-def _comparison(values: Callable[[Any], tuple[Any, ...]], relation: Callable[[Any, Any], Any]) -> _Method:
-    def compared(self: Any, other: object) -> Any:
-        return relation(values(self), values(other)) if other.__class__ is self.__class__ else NotImplemented
+def _comparison(relation: Callable[[Any, Any], Any]) -> Callable[[Any, object], _Method]:
+    def made(cls: Any, _: object) -> _Method:
+        values = _values(field.name for field in dataclasses.fields(cls) if field.compare)
 
-    return compared
+        def compared(self: Any, other: object) -> Any:
+            return relation(values(self), values(other)) if other.__class__ is self.__class__ else NotImplemented
+
+        return compared
+
+    return made
 
 
-def _freeze(cls: Any, fields: _Fields, *, with_state: bool) -> None:
-    names = frozenset(field.name for field in fields)
+def _setter(cls: Any, _: object) -> _Method:
+    names = frozenset(field.name for field in dataclasses.fields(cls))
 
     def set_(self: Any, name: str, value: object) -> None:
         if type(self) is cls or name in names:
             raise FrozenInstanceError(f"cannot assign to field {name!r}")
         super(cls, self).__setattr__(name, value)
 
+    return set_
+
+
+def _deleter(cls: Any, _: object) -> _Method:
+    names = frozenset(field.name for field in dataclasses.fields(cls))
+
     def delete(self: Any, name: str) -> None:
         if type(self) is cls or name in names:
             raise FrozenInstanceError(f"cannot delete field {name!r}")
         super(cls, self).__delattr__(name)
 
-    _set(cls, "__setattr__", set_)
-    _set(cls, "__delattr__", delete)
-    if with_state:
-        for name, method in (("__getstate__", _state), ("__setstate__", _restore)):
-            if name not in vars(cls):
-                setattr(cls, name, method)
+    return delete
 
 
 def _state(self: Any) -> list[object]:
@@ -244,6 +233,18 @@ def _state(self: Any) -> list[object]:
 def _restore(self: Any, state: list[object]) -> None:
     for field, value in zip(dataclasses.fields(self), state, strict=True):
         object.__setattr__(self, field.name, value)
+
+
+_MAKERS: dict[str, Callable[[Any, dict[str, Any]], _Method]] = {
+    "__init__": _initialiser,
+    "__hash__": _hash,
+    "__repr__": _printer,
+    "__setattr__": _setter,
+    "__delattr__": _deleter,
+    "__eq__": _comparison(operator.eq),
+    **{name: _comparison(getattr(operator, name)) for name in _ORDER},
+}
+"""What makes each method of a class, which is as if it were written in the module with these names."""
 
 
 if not TYPE_CHECKING:

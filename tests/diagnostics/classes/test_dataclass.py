@@ -155,7 +155,7 @@ def _facts(cls: Any) -> dict[str, object]:
         "slots": vars(cls).get("__slots__"),
         "hash": cls.__hash__ is None,
         "methods": sorted(name for name in vars(cls) if name not in ("__annotations__", "__getattribute__")),
-        "names": sorted(each.__qualname__ for name, each in vars(cls).items() if _is_named(name, each)),
+        "names": sorted(each.__qualname__ for name, each in _members(cls) if _is_named(name, each)),
     }
     objects = list(_objects(cls))
     first = next((each.name for each in dataclasses.fields(cls)), "x")
@@ -171,6 +171,11 @@ def _facts(cls: Any) -> dict[str, object]:
     facts["replaced"] = [_told(lambda each=each: _text(dataclasses.replace(each, x=5))) for each in objects]
     facts["copied"] = [_told(lambda each=each: _text(copy.deepcopy(each))) for each in objects]
     return facts
+
+
+def _members(cls: Any) -> Iterator[tuple[str, Any]]:
+    """What the class has, after the first use of each of its methods."""
+    return ((name, vars(cls)[name]) for name in sorted(vars(cls)) if hasattr(cls, name))
 
 
 def _is_named(name: str, member: object) -> bool:

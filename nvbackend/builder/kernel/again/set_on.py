@@ -13,7 +13,7 @@ from typing import Any
 
 from nvbackend.builder.kernel.again.constants import ATOMS, PACKAGE
 from nvbackend.builder.kernel.again.pure_names import NOT_SET, OF_EVERY_CLASS, is_trusted
-from nvbackend.diagnostics.classes.dataclass import LateMethod
+from nvbackend.diagnostics.classes.late_method import LateMethod
 
 _OF_BUILDING = tuple(f"{PACKAGE}.{part}" for part in ("annotations", "builder", "math", "signature", "tiled"))
 _OF_COMPILING = f"{PACKAGE}.builder.kernel.definition"
