@@ -246,7 +246,7 @@ class Kinds:
     annotation allows a class of arguments is found once.
     """
 
-    def __init__(self, function: Callable[..., Any], right: set[Classes] | None = None) -> None:
+    def __init__(self, function: Callable[..., Any], *, looks: bool = True) -> None:
         self._function = inspect.unwrap(function)
         annotations = getattr(self._function, "__annotations__", {})
         by_name = {name: annotation for name, annotation in annotations.items() if name != "return"}
@@ -254,7 +254,7 @@ class Kinds:
         self._values = {name for name, annotation in by_name.items() if _is_a_values(str(annotation))}
         self._texts = {name for name, annotation in by_name.items() if annotation in _TEXTS}
         self._elements = {name for name, annotation in by_name.items() if annotation in _ELEMENTS}
-        self.always = bool(self._flags or self._values or self._texts or self._elements)
+        self.always = looks and bool(self._flags or self._values or self._texts or self._elements)
         """Whether arguments of any class are to be looked at."""
         code = self._function.__code__
         self._names = code.co_varnames[: code.co_argcount]
@@ -263,7 +263,7 @@ class Kinds:
         """Whether there may be NumPy's numbers and containers among the arguments, where these are looked into: any
         number of arguments may be the user's own objects and are passed on unchanged."""
         self._allowed: dict[tuple[str, type], bool] = {}
-        self.right = set[Classes]() if right is None else right
+        self.right = set[Classes]()
         """The classes of arguments that were looked at and are right: other arguments of these classes are, too."""
 
     def check(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:

@@ -8,7 +8,7 @@ import itertools
 import numbers
 import operator
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any, NoReturn, TypeVar, cast
@@ -72,8 +72,10 @@ def user_facing(decorated: _Decorated) -> _Decorated:
     """
     if isinstance(decorated, type):
         for name, member in _public_members(decorated).items():
-            covered = _covered(member, named_by_python=name in _NAMED_BY_PYTHON)
-            if covered is not member:
+            if isinstance(member, FunctionType | LateMethod):
+                if not hasattr(member, MARK):
+                    setattr(decorated, name, LateBoundary(name, member))
+            elif (covered := _covered(member)) is not member:
                 setattr(decorated, name, covered)
         refuse_changes(decorated)
         return cast("_Decorated", decorated)
@@ -82,13 +84,13 @@ def user_facing(decorated: _Decorated) -> _Decorated:
 
 def refuse_changes(cls: Any) -> None:
     """Let objects of a frozen dataclass with slots refuse a change; Python's own form fails for a name of no field."""
-
-    def unchanged(self: object, name: str, *_: object) -> NoReturn:
-        raise dataclasses.FrozenInstanceError(f"{type(self).__name__} cannot be changed: {name!r}")
-
     parameters = getattr(cls, "__dataclass_params__", None)
     if parameters is not None and parameters.frozen and "__slots__" in vars(cls):
-        cls.__setattr__ = cls.__delattr__ = unchanged
+        cls.__setattr__ = cls.__delattr__ = _unchanged
+
+
+def _unchanged(self: object, name: str, *_: object) -> NoReturn:
+    raise dataclasses.FrozenInstanceError(f"{type(self).__name__} cannot be changed: {name!r}")
 
 
 def own_boundary(method: _Decorated) -> _Decorated:
@@ -113,10 +115,28 @@ _NAMED_BY_PYTHON = ("__setattr__", "__delattr__", "__getattr__")
 """Methods that Python calls with the name of an attribute, which is a text."""
 
 
+class LateBoundary(LateMethod):
+    """A method that is wrapped at its first use. In the dictionary of its class it can be called and inspected, too."""
+
+    __slots__ = ("__wrapped__",)
+    _is_boundary = True
+
+    def __init__(self, name: str, method: Callable[..., Any] | LateMethod) -> None:
+        super().__init__(name)
+        self.__wrapped__ = method
+
+    def make(self) -> Callable[..., Any]:
+        """The method in its wrapper."""
+        inside = self.__wrapped__
+        method = inside.method() if isinstance(inside, LateMethod) else inside
+        return cast("Callable[..., Any]", _covered(method, named_by_python=self.name in _NAMED_BY_PYTHON))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.method()(*args, **kwargs)
+
+
 def _covered(member: object, *, named_by_python: bool = False) -> object:
     """`member` with its functions wrapped; itself if it holds none, or only wrapped ones."""
-    if isinstance(member, LateMethod):
-        return member.then(_covered)
     if isinstance(member, staticmethod | classmethod):
         inner = _covered(member.__func__)
         return member if inner is member.__func__ else type(member)(cast("Callable[..., Any]", inner))
@@ -142,38 +162,24 @@ def _makes_block(function: FunctionType) -> bool:
 
 
 def _cutting(function: Callable[..., Any], *, looks: bool = True) -> Callable[..., Any]:
-    kinds: Kinds | None = None  # made by the first call: a process calls few of the functions that it imports
-    right: set[Classes] = set()
-    """The classes of arguments that need no look."""
-    is_looked_at = True
-
-    def looked_at(
-        classes: Classes, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments with plain numbers. Raises call.argument."""
-        nonlocal kinds, is_looked_at
-        if kinds is None:
-            kinds = Kinds(function, right)
-            is_looked_at = (looks and kinds.always) or kinds.may_be_odd
-        is_odd, positional, by_name = looks and kinds.always, args, kwargs
-        if kinds.may_be_odd:
-            args = plain_numbers(args)
-            is_odd = is_odd or args is not positional
-            if kwargs and (plain := plain_numbers(named := tuple(kwargs.values()))) is not named:
-                kwargs, is_odd = dict(zip(kwargs, plain, strict=True)), True
-        if not is_odd or kinds.check(args, kwargs):
-            kinds.keep(classes, positional, by_name)
-        return args, kwargs
+    # Made by the first call: a process calls few of the functions that it imports.
+    kinds: Kinds | None = None
+    right: Collection[Classes] | None = ()
+    """The classes of arguments that need no look; None where none do."""
 
     def boundary(*args: Any, **kwargs: Any) -> Any:
+        nonlocal kinds, right
         try:
             try:
-                if is_looked_at:
+                if right is not None:
                     classes: Classes = tuple(map(type, args))
                     if kwargs:
                         classes = (*classes, *kwargs, *map(type, kwargs.values()))
                     if classes not in right:
-                        args, kwargs = looked_at(classes, args, kwargs)
+                        if kinds is None:
+                            kinds = Kinds(function, looks=looks)
+                            right = kinds.right if kinds.always or kinds.may_be_odd else None
+                        args, kwargs = _looked_at(kinds, classes, args, kwargs)
                 return function(*args, **kwargs)
             except Exception as error:
                 refuse(error, function, args, kwargs)
@@ -187,6 +193,21 @@ def _cutting(function: Callable[..., Any], *, looks: bool = True) -> Callable[..
             raise
 
     return around(boundary, function)
+
+
+def _looked_at(
+    kinds: Kinds, classes: Classes, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with plain numbers. Raises call.argument."""
+    is_odd, positional, by_name = kinds.always, args, kwargs
+    if kinds.may_be_odd:
+        args = plain_numbers(args)
+        is_odd = is_odd or args is not positional
+        if kwargs and (plain := plain_numbers(named := tuple(kwargs.values()))) is not named:
+            kwargs, is_odd = dict(zip(kwargs, plain, strict=True)), True
+    if not is_odd or kinds.check(args, kwargs):
+        kinds.keep(classes, positional, by_name)
+    return args, kwargs
 
 
 def around(boundary: _Decorated, function: Callable[..., Any]) -> _Decorated:

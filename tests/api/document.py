@@ -15,6 +15,7 @@ from typing import Any
 
 import nvbackend as nvb
 from tests.api.public import modules, names, nouns
+from tests.support.members import member_of
 
 TITLE = """\
 # What is public
@@ -104,7 +105,7 @@ def members(cls: type, owner: str, indent: str) -> Iterator[str]:
 def members_of(cls: type) -> Iterator[tuple[str, Any]]:
     """The name of each of them with what has its docstring: a property, or the method."""
     for name in sorted(dir(cls)):
-        member = inspect.getattr_static(cls, name)
+        member = member_of(cls, name)
         is_of_k = cls is nvb.AttachedBuilder and hasattr(nvb.KernelBuilder, name)
         if name.startswith("_") or is_of_k or not is_ours(cls, name):
             continue

@@ -329,6 +329,34 @@ def test_decorating_twice_wraps_once(library: dict[str, Any]) -> None:
     assert dict(vars(library["Tool"])) == before
 
 
+def test_a_method_is_wrapped_at_its_first_use() -> None:
+    """As it is in the dictionary of its class before, it can be asked and called as the method can."""
+
+    @user_facing
+    class Tool:
+        """Its method is inherited."""
+
+        __module__ = "nvbackend.made_up"
+
+        def method(self, one: int) -> int:
+            return one
+
+    @user_facing
+    class Other(Tool):
+        """Has the method of the other class."""
+
+        __module__ = "nvbackend.made_up"
+
+    late: Any = vars(Tool)["method"]
+    assert late.made is None
+    assert "method" not in vars(Other), "it is covered already"
+    assert str(inspect.signature(late)) == "(self, one: 'int') -> 'int'"
+    assert late(Tool(), 1) == Other().method(1) == 1
+    assert vars(Tool)["method"] is Other.method is late.made
+    with pytest.raises(DiagnosticError, match=r"call\.argument.*Other\.method: one must be int, not True"):
+        Other().method(True)
+
+
 def test_values_and_blocks_come_through(library: dict[str, Any]) -> None:
     tool = library["Tool"]()
     assert tool.call(lambda inner: inner) is tool

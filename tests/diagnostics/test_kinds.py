@@ -16,6 +16,7 @@ import nvbackend
 from nvbackend import DiagnosticError, f16, f32
 from nvbackend.diagnostics.arguments import Kinds
 from nvbackend.diagnostics.boundary import MARK
+from tests.support.members import member_of
 
 REGISTER = ir.Constant(ir.IntType(32), 1)
 ADDRESSES = "Address", "Address | None"
@@ -28,7 +29,8 @@ def calls() -> Iterator[tuple[str, Callable[..., Any], inspect.Signature]]:
         if one.name.endswith("__main__"):
             continue
         for cls in vars(importlib.import_module(one.name)).values():
-            for name, member in vars(cls).items() if isinstance(cls, type) and cls.__module__ == one.name else ():
+            for name in list(vars(cls)) if isinstance(cls, type) and cls.__module__ == one.name else ():
+                member = member_of(cls, name)
                 if hasattr(member, MARK) and (name == "__init__" or not name.startswith("_")):
                     yield f"{cls.__module__}.{cls.__qualname__}.{name}", member, inspect.signature(member)
 

@@ -21,6 +21,7 @@ from tests.api.public import names
 from tests.api.things import SCENES
 from tests.support.fuzz import JUNK, Attempts
 from tests.support.hostile import HOSTILE
+from tests.support.members import member_of
 
 ODD: tuple[object, ...] = (
     *JUNK,
@@ -75,7 +76,7 @@ def callables() -> Iterator[tuple[str, Callable[..., Any]]]:
             if not is_made_by_calls(given):
                 yield name, given
             for part in _public(given):
-                if isinstance(inspect.getattr_static(given, part), staticmethod | classmethod):
+                if isinstance(member_of(given, part), staticmethod | classmethod):
                     yield f"{name}.{part}", getattr(given, part)
 
 
@@ -90,7 +91,7 @@ def methods() -> Iterator[tuple[str, Callable[..., Any]]]:
         if type(thing) not in ours or isinstance(thing, nvb.DiagnosticError | nvb.Diagnostic | nvb.Rule):
             continue
         for part in _public(type(thing)):
-            kind = inspect.getattr_static(type(thing), part)
+            kind = member_of(type(thing), part)
             if (
                 isinstance(kind, FunctionType)
                 and kind.__module__.startswith("nvbackend.")

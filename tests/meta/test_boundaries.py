@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from types import FunctionType
 
 import nvbackend
 from nvbackend.diagnostics.boundary import MARK
+from tests.support.members import member_of
 
 CANNOT_FAIL = {
     *("Diagnostic", "DiagnosticError", "Rule", "Severity"),
@@ -56,9 +56,7 @@ def test_public_classes_are_boundaries() -> None:
 
 def _open_methods(name: str) -> list[str]:
     cls = PUBLIC[name]
-    members = {
-        key: inspect.getattr_static(cls, key) for key in dir(cls) if not key.startswith("_") or key == "__init__"
-    }
+    members = {key: member_of(cls, key) for key in dir(cls) if not key.startswith("_") or key == "__init__"}
     methods = {key: member for key, member in members.items() if isinstance(member, FunctionType)}
     ours = [key for key, method in methods.items() if method.__module__.startswith("nvbackend.")]
     if name in MADE_BY_CALLS:

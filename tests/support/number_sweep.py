@@ -36,6 +36,7 @@ from nvbackend.diagnostics.location import is_plumbing
 from nvbackend.intrinsics.catalogue import rows
 from nvbackend.intrinsics.row.row import Row
 from tests.corpus import attention, copies, rings, shared, tensor_memory
+from tests.support.members import member_of
 from tests.support.process import ROOT, collect_seldom
 from tests.support.ptxas import assemble
 from tests.support.random_kernels.writer import check_refusal
@@ -158,7 +159,8 @@ def _public() -> tuple[tuple[type, str, Callable[..., Any]], ...]:
     for module in pkgutil.walk_packages(nvbackend.builder.__path__, f"{nvbackend.builder.__name__}."):
         for cls in vars(importlib.import_module(module.name)).values():
             if isinstance(cls, type) and cls.__module__ == module.name:
-                for name, member in list(vars(cls).items()):
+                for name in list(vars(cls)):
+                    member = member_of(cls, name)
                     if hasattr(member, MARK) and (not name.startswith("_") or name in _DUNDERS):
                         found.append((cls, name, member))
     return tuple(found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import nvbackend as nvb
 from tests.api.document import is_made_by_calls, is_ours
 from tests.api.public import modules, names, nouns
+from tests.support.members import member_of
 
 
 def public_calls() -> Iterator[tuple[str, Any, str]]:
@@ -32,5 +32,5 @@ def _methods(full: str, cls: type) -> Iterator[tuple[str, type, str]]:
         is_of_k = cls is nvb.AttachedBuilder and hasattr(nvb.KernelBuilder, name)
         if name.startswith("_") or is_of_k or not is_ours(cls, name):
             continue
-        if isinstance(inspect.getattr_static(cls, name), FunctionType | classmethod | staticmethod):
+        if isinstance(member_of(cls, name), FunctionType | classmethod | staticmethod):
             yield f"{full}.{name}", cls, name

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import io
 import json
 import runpy
@@ -16,6 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from tests.support.members import member_of
 from tests.support.process import ROOT
 from tests.support.public_calls import public_calls
 
@@ -34,7 +34,7 @@ class Recorder:
         self._places = places
         names: dict[Any, list[tuple[str, Any, str]]] = {}
         for full, owner, name in public_calls():
-            member = inspect.getattr_static(owner, name) if isinstance(owner, type) else getattr(owner, name)
+            member = member_of(owner, name) if isinstance(owner, type) else getattr(owner, name)
             key = (owner, name) if name == "__init__" else getattr(member, "__func__", member)
             names.setdefault(key, []).append((full, owner, name))
         for same in names.values():
@@ -47,7 +47,7 @@ class Recorder:
         }
         for place, name in places.values():
             if isinstance(place, type):
-                member = self._noted_member(full, name, inspect.getattr_static(place, name))
+                member = self._noted_member(full, name, member_of(place, name))
                 type.__setattr__(place, name, member)
             else:
                 setattr(place, name, self._noted(full, name, getattr(place, name)))
