@@ -8,6 +8,7 @@ from typing import Any
 
 import nvbackend as nvb
 from nvbackend.builder.core.noun import Noun
+from nvbackend.builder.core.noun import nouns as nouns_of
 
 
 def modules(module: ModuleType = nvb, name: str = "nvb") -> Iterator[tuple[str, ModuleType]]:
@@ -31,4 +32,4 @@ def names() -> dict[str, Any]:
 def nouns() -> dict[str, Noun]:
     """The nouns of a kernel builder: what `k.tma` and the others are."""
     k = nvb.KernelBuilder("kernel", "sm_100a", threads=128)
-    return {name: noun for name, noun in sorted(vars(k).items()) if isinstance(noun, Noun)}
+    return dict(sorted(nouns_of(k).items()))

@@ -12,7 +12,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend.builder.attached.attach import AttachedBuilder
-from nvbackend.builder.core.noun import Noun
+from nvbackend.builder.core.noun import Noun, nouns
 from tests.support.process import ROOT
 
 FLAT = {
@@ -55,8 +55,9 @@ def _builder() -> nvb.KernelBuilder:
 
 def _flat() -> set[str]:
     """Every flat name that is not one of somebody else's."""
-    nouns = {name: one for name, one in vars(_builder()).items() if isinstance(one, Noun)}
-    derived = {f"{noun}_{call}" for noun, one in nouns.items() for call in dir(one) if not call.startswith("_")}
+    derived = {
+        f"{noun}_{call}" for noun, one in nouns(_builder()).items() for call in dir(one) if not call.startswith("_")
+    }
     return (derived | FLAT) - OF_OTHERS
 
 

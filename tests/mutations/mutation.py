@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from nvbackend import Diagnostic, DiagnosticError, KernelBuilder, Parameter, Target, TensorMap
-from nvbackend.builder.core.noun import Noun
+from nvbackend.builder.core.noun import nouns
 from nvbackend.builder.kernel.definition import KernelDefinition
 
 
@@ -38,7 +38,7 @@ class Mutation(KernelBuilder):
         for part in (self.control, self.memory, self._threads):  # they call each other, and nouns call them
             right = self._make_mistakes(part, "")
             vars(self.right).update(right)
-        for noun in [one for one in vars(self).values() if isinstance(one, Noun)]:
+        for noun in nouns(self).values():
             right = self._make_mistakes(noun, f"{noun.__noun__}_")
             setattr(self.right, noun.__noun__, SimpleNamespace(**right))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from nvbackend.builder.core.core import Core
@@ -152,20 +153,43 @@ def _names(owner: object) -> Iterable[str]:
 # -- of `k`, which has the nouns --------------------------------------------------------------------------------------
 
 
-def get_missing(k: object, name: str) -> NoReturn:
-    """`__getattr__` of a builder: raises call.unknown."""
-    raise missing(k, name, "k", {noun.__noun__: noun for noun in vars(k).values() if isinstance(noun, Noun)})
+def nouns(k: object) -> dict[str, Noun]:
+    """The nouns of a builder, by their names: also those that are made when they are asked for, which come last."""
+    late = _late(k)
+    every = [*(name for name in vars(k) if name not in late), *late]
+    return {name: noun for name in every if isinstance(noun := getattr(k, name), Noun)}
+
+
+def _late(k: object) -> list[str]:
+    """The nouns of a builder that are made when they are asked for."""
+    members = vars(type(vars(k).get("_late")))
+    return [name for name, member in members.items() if isinstance(member, cached_property)]
+
+
+def get_missing(k: object, name: str) -> Noun:
+    """`__getattr__` of a builder: makes a noun that is late, and raises call.unknown for any other name."""
+    if name not in _late(k):
+        raise missing(k, name, "k", nouns(k))
+    noun: Noun = getattr(vars(k)["_late"], name)
+    object.__setattr__(k, name, noun)
+    return noun
+
+
+def _noun(k: object, name: str) -> Noun | None:
+    """The noun of a builder that is called so."""
+    noun = getattr(k, name) if name in _late(k) else vars(k).get(name)
+    return noun if isinstance(noun, Noun) else None
 
 
 def set_attribute(k: object, name: str, value: object) -> None:
     """`__setattr__` of a builder: of a noun, refused by call.noun."""
-    if isinstance(noun := vars(k).get(name), Noun):
+    if (noun := _noun(k, name)) is not None:
         refuse(noun, "cannot be replaced", "choose another name for a value of your own")
     object.__setattr__(k, name, value)
 
 
 def delete_attribute(k: object, name: str) -> None:
     """`__delattr__` of a builder: of a noun, refused by call.noun."""
-    if isinstance(noun := vars(k).get(name), Noun):
+    if (noun := _noun(k, name)) is not None:
         refuse(noun, "cannot be deleted", "leave it as it is")
     object.__delattr__(k, name)

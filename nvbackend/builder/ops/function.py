@@ -12,7 +12,6 @@ from nvbackend.builder.core.assumptions import assume
 from nvbackend.builder.core.control import Control
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.instructions import Given, generic_address
-from nvbackend.builder.core.local import Local
 from nvbackend.builder.core.memory import Address, Memory
 from nvbackend.builder.core.noun import delete_attribute, get_missing, set_attribute
 from nvbackend.builder.core.threads import Threads
@@ -22,28 +21,12 @@ from nvbackend.builder.lower.conversions import Number
 from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.ops.atomics import Atomic
 from nvbackend.builder.ops.cluster_reduction import ClusterReduction
-from nvbackend.builder.ops.constants import Constant
-from nvbackend.builder.ops.conversion import Convert
-from nvbackend.builder.ops.copy.async_store import AsyncStore
-from nvbackend.builder.ops.copy.bulk import Bulk
-from nvbackend.builder.ops.copy.cache import CacheControl
-from nvbackend.builder.ops.copy.cp_async import CpAsync
-from nvbackend.builder.ops.copy.multimem import Multimem
-from nvbackend.builder.ops.copy.tensormap import TensorMaps
 from nvbackend.builder.ops.copy.tma import Tma
 from nvbackend.builder.ops.cta import CtaWide
 from nvbackend.builder.ops.debug.debug import Debug
-from nvbackend.builder.ops.debug.places import SourceLocation
-from nvbackend.builder.ops.debug.static import StaticAssert
 from nvbackend.builder.ops.groups import Groups
-from nvbackend.builder.ops.launch_control import LaunchControl
 from nvbackend.builder.ops.math.functions import Math
-from nvbackend.builder.ops.math.integer import IntegerOperations
-from nvbackend.builder.ops.math.packed import PackedOperations
-from nvbackend.builder.ops.matrix.mma import Mma
-from nvbackend.builder.ops.matrix.tcgen05 import Tcgen05
-from nvbackend.builder.ops.matrix.wgmma import Wgmma
-from nvbackend.builder.ops.matrix.wmma import Wmma
+from nvbackend.builder.ops.nouns import LateNouns
 from nvbackend.builder.ops.sync.barrier import Barrier
 from nvbackend.builder.ops.sync.cluster import Cluster
 from nvbackend.builder.ops.sync.fence import Fence
@@ -59,6 +42,26 @@ from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.machine.function import MemoryTouch, Touch
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 
+if TYPE_CHECKING:
+    from nvbackend.builder.core.local import Local
+    from nvbackend.builder.ops.constants import Constant
+    from nvbackend.builder.ops.conversion import Convert
+    from nvbackend.builder.ops.copy.async_store import AsyncStore
+    from nvbackend.builder.ops.copy.bulk import Bulk
+    from nvbackend.builder.ops.copy.cache import CacheControl
+    from nvbackend.builder.ops.copy.cp_async import CpAsync
+    from nvbackend.builder.ops.copy.multimem import Multimem
+    from nvbackend.builder.ops.copy.tensormap import TensorMaps
+    from nvbackend.builder.ops.debug.places import SourceLocation
+    from nvbackend.builder.ops.debug.static import StaticAssert
+    from nvbackend.builder.ops.launch_control import LaunchControl
+    from nvbackend.builder.ops.math.integer import IntegerOperations
+    from nvbackend.builder.ops.math.packed import PackedOperations
+    from nvbackend.builder.ops.matrix.mma import Mma
+    from nvbackend.builder.ops.matrix.tcgen05 import Tcgen05
+    from nvbackend.builder.ops.matrix.wgmma import Wgmma
+    from nvbackend.builder.ops.matrix.wmma import Wmma
+
 Made = TypeVar("Made")
 """A variable of several values."""
 
@@ -66,49 +69,46 @@ Made = TypeVar("Made")
 class FunctionBuilder:
     """What every builder has: the calls on `k`, and one object for each noun of the PTX ISA."""
 
+    static_assert: StaticAssert
+    location: SourceLocation
+    bulk: Bulk
+    tensormap: TensorMaps
+    cp_async: CpAsync
+    async_store: AsyncStore
+    cache: CacheControl
+    local: Local
+    constant: Constant
+    launch_control: LaunchControl
+    mma: Mma
+    wmma: Wmma
+    wgmma: Wgmma
+    tcgen05: Tcgen05
+    convert: Convert
+    integer: IntegerOperations
+    packed: PackedOperations
+    multimem: Multimem
+
     def __init__(self, core: Core) -> None:
         self.core = self._k = core
-        self.name = core.name
-        self.target = core.target
-        self.function = core.function
-        self.machine = core.machine
+        self.name, self.target = core.name, core.target
+        self.function, self.machine = core.function, core.machine
         self.llvm: ir.IRBuilder = core.llvm
-        self.threads = core.threads
-        self.cluster_size = core.cluster_size
+        self.threads, self.cluster_size = core.threads, core.cluster_size
         self.control = Control(core)
         self.memory = Memory(core)
         self._threads = Threads(core, self.control)
         self._debug = Debug(core, self.control, self._threads)
-        self.static_assert = StaticAssert(core)
-        self.location = SourceLocation(core)
         self.barrier = Barrier(core, self._threads)
-        self.fence = Fence(core)
-        self.setmaxnreg = SetMaxNReg(core)
-        self.warp = Warp(core)
+        self.fence, self.setmaxnreg, self.warp = Fence(core), SetMaxNReg(core), Warp(core)
         self.groups = Groups(core, self.memory, self._threads, self.barrier)
         self.cta = CtaWide(core, self._threads, self.control, self.groups, self.warp)
         of_cluster = ClusterReduction(core, self.memory, self._threads, self.control, self.cta)
         self.cluster = Cluster(core, self.memory, self._threads, self.barrier, of_cluster)
         self.mbarrier = Mbarrier(core, self.control, self.memory, self._threads, self.barrier, self.cluster, self.fence)
         self.tma = Tma(core, self.control, self._threads, self.cluster)
-        self.bulk = Bulk(core, self.cluster)
-        self.tensormap = TensorMaps(core)
-        self.cp_async = CpAsync(core)
-        self.async_store = AsyncStore(core, self.cluster)
-        self.cache = CacheControl(core)
-        self.local = Local(core)
-        self.constant = Constant(core)
-        self.launch_control = LaunchControl(core)
-        self.mma = Mma(core)
-        self.wmma = Wmma(core)
-        self.wgmma = Wgmma(core, self.control)
-        self.tcgen05 = Tcgen05(core, self.control, self.memory, self._threads, self.barrier, self.cluster)
         self.math = Math(core)
         self.atomic = Atomic(core)
-        self.convert = Convert(core)
-        self.integer = IntegerOperations(core)
-        self.packed = PackedOperations(core)
-        self.multimem = Multimem(core)
+        self._late = LateNouns(core, self.control, self.memory, self._threads, self.barrier, self.cluster)
 
     # -- control flow -----------------------------------------------------------------------------------------------
 

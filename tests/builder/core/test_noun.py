@@ -15,7 +15,7 @@ from collections.abc import Callable
 import pytest
 
 import nvbackend as nvb
-from nvbackend.builder.core.noun import Noun, missing
+from nvbackend.builder.core.noun import Noun, missing, nouns
 from nvbackend.builder.core.old_calls import INVERSES, OF_K, OF_MATH, OF_NOUNS, OF_OTHERS, OLD_CALLS
 
 
@@ -63,9 +63,8 @@ def test_the_nearest_call_is_named(k: nvb.KernelBuilder, place: str, name: str, 
 
 def test_a_call_of_one_noun_that_is_asked_for_elsewhere_is_named(k: nvb.KernelBuilder) -> None:
     """On `k` itself: what one noun has is to be used, and of what several have it is asked which is meant."""
-    nouns = {name: noun for name, noun in vars(k).items() if isinstance(noun, Noun)}
     owners: dict[str, list[str]] = {}
-    for name, noun in nouns.items():
+    for name, noun in nouns(k).items():
         for call in (call for call in dir(noun) if not call.startswith("_")):
             owners.setdefault(call, []).append(f"k.{name}.{call}")
     told = 0
@@ -76,7 +75,7 @@ def test_a_call_of_one_noun_that_is_asked_for_elsewhere_is_named(k: nvb.KernelBu
             or call in {**OF_MATH, **INVERSES, **OF_OTHERS, **OF_K, **OLD_CALLS}
         ):
             continue
-        error = missing(k, call, "k", nouns)
+        error = missing(k, call, "k", nouns(k))
         assert isinstance(error, nvb.DiagnosticError)
         fix = error.diagnostics[0].fix or ""
         told += 1
@@ -139,7 +138,7 @@ NOUNS = {
 
 
 def test_every_noun_knows_its_name(k: nvb.KernelBuilder) -> None:
-    found = {name: one for name, one in vars(k).items() if isinstance(one, Noun)}
+    found = nouns(k)
     assert set(found) == NOUNS
     for name, one in found.items():
         assert vars(type(one))["__noun__"] == name
@@ -189,6 +188,11 @@ def test_nouns_stay_as_they_are(k: nvb.KernelBuilder) -> None:
     with pytest.raises(nvb.DiagnosticError, match=r"k\.mbarrier keeps its attribute 'wait'(.|\n)*leave k\.mbarrier as"):
         del k.mbarrier.wait
     assert k.barrier is barrier
+    with pytest.raises(nvb.DiagnosticError, match=r"k\.wmma cannot be replaced"):  # nor before it is made
+        k.wmma = 1  # type: ignore[assignment]
+    with pytest.raises(nvb.DiagnosticError, match=r"k\.multimem cannot be deleted"):
+        del k.multimem
+    assert k.wmma is k.wmma
     k.mine = 3  # type: ignore[attr-defined]
     del k.mine  # type: ignore[attr-defined]
     assert "mine" not in vars(k)
