@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -36,6 +35,8 @@ def _is_of_runs(module: Any) -> bool:
 
 
 def _modules(package: str) -> Iterator[Any]:
+    import pkgutil
+
     root = importlib.import_module(package)
     yield root
     for module in pkgutil.walk_packages(root.__path__, f"{package}."):

@@ -56,12 +56,14 @@ import sys
 print(*sys.modules)
 """
 NOT_FOR_A_COMPILE = {
-    *("argparse", "difflib", "html", "numpy.ma", "numpy.typing"),
+    *("argparse", "difflib", "hashlib", "html", "numpy.ma", "numpy.typing", "pkgutil", "sysconfig"),
     *(
         f"{PACKAGE}.{part}"
         for part in ("layout.pictures", "layout.drawing", "ptx", "simulator", "runtime", "lint", "cli")
     ),
     *(f"{PACKAGE}.codegen.{part}" for part in ("isolated", "register_hazards", "sass")),
+    *(f"{PACKAGE}.builder.kernel.again.{part}" for part in ("on_disk", "reads", "snapshot")),  # without a cache
+    *(f"{PACKAGE}.builder.ops.{part}" for part in ("constants", "copy.multimem", "matrix.tcgen05", "matrix.wmma")),
 }
 """What few programs need and takes long to import."""
 

@@ -119,7 +119,7 @@ class _Stages:
     def print_ptx(self, ir_text: str, optimize: int, *, isolated: bool) -> Generator[str, None, tuple[str, str]]:
         """The PTX and the optimised IR, made where they are not in the cache."""
         start = time.perf_counter()
-        key = cache_key(
+        key = self._key(
             "llvm",
             ir=ir_text,
             target=self.target.name,
@@ -152,7 +152,7 @@ class _Stages:
         """
         start = time.perf_counter()
         check_request(level, register_limit, argument="ptxas_level")
-        key = cache_key(
+        key = self._key(
             "ptxas",
             ptx=ptx,
             target=self.target.name,
@@ -175,6 +175,10 @@ class _Stages:
         cubin = interpret(assembly, ptx, tool, register_limit=register_limit)
         self.timings[ASSEMBLE] = time.perf_counter() - start
         return cubin
+
+    def _key(self, stage: str, **inputs: str | int | bool | None) -> str:
+        """The key of a stage's output. A cache that keeps nothing has none: no text is looked through for it."""
+        return "" if self.cache.directory is None else cache_key(stage, **inputs)
 
     def _kept(self, key: str, read: Callable[[Mapping[str, bytes]], _Kept | None]) -> _Kept | None:
         """What the cache holds under `key`, None for anything that is not the stage's output."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from nvbackend.builder.kernel.again.code_names import Names
+if TYPE_CHECKING:
+    from nvbackend.builder.kernel.again.code_names import Names
 
 
 class UnknownRead(Exception):

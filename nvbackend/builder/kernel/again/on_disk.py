@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from nvbackend.builder.kernel.again import programs
+from nvbackend.builder.kernel.again import STARTED_NS, programs
 from nvbackend.builder.kernel.again.content import Content, UnknownRead
 from nvbackend.builder.kernel.again.lasting import lasting_key
 from nvbackend.builder.kernel.again.users_files import users_files
@@ -40,7 +40,7 @@ class KernelsOnDisk:
         from nvbackend.codegen.looking.asked import DUMP, asked
         from nvbackend.codegen.toolchain import is_script
 
-        others, files = programs.installed(), users_files(programs.STARTED_NS)
+        others, files = programs.installed(), users_files(STARTED_NS)
         # Lines of a compiler's own package are not its user's: those of the kernel are where it is compiled.
         if None in (others, files) or asked(DUMP) or is_of_compiler(function.__globals__):
             return None

@@ -7,14 +7,12 @@ import hashlib
 import importlib.util
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+from nvbackend.builder.kernel.again import STARTED_NS
 from nvbackend.builder.kernel.again.constants import PACKAGE
 
-STARTED_NS = time.time_ns()
-"""When this module was imported, with the package around it: what changed later on disk is not what runs."""
 _WHOLE = ("llvmlite",)
 """Packages that count with every file of code: a few, and libraries among them."""
 _BY_VERSION = ("numpy",)
