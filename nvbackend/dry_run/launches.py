@@ -42,7 +42,7 @@ class Launches:
         self.wanted = Wanted(subject.function, subject.machine, program, subject.scalars)
         self._places = naming_a_place(subject.function, program)
         self._promises = Promises(subject.function, subject.anchors, program.computed, subject.scalars)
-        self._laps = Laps(subject.function, subject.anchors, program, lambda: self.rounds(MAIN).used)
+        self._laps = Laps(subject.function, subject.anchors, program)
         self._loop_code = loop_code(subject.function, subject.machine, program)
         self._known_rounds: dict[tuple[int, int, int], Rounds] = {}
         """By the place of the cluster that runs, and how many come after it."""
@@ -152,7 +152,8 @@ class Launches:
             names = self._promises.of(instr, operand).difference(given)
             if len(names) == 1 and has_ends(self._subject.scalars[next(iter(names))]):
                 return frozenset()
-            return names if names.isdisjoint(self._laps.of(instr, operand)) else frozenset()
+            laps = self._laps.of(instr, operand, lambda: self.rounds(MAIN).used)
+            return names if names.isdisjoint(laps) else frozenset()
 
         return promised
 

@@ -325,6 +325,7 @@ class Machine:
             other = fiber.split(mask, fiber.block, meetings)
             if self._enter(other, target):
                 self._ready.append(other)
+        fiber.registers[SELF] = None  # it is over, and goes with its last reference
 
     def _part_one(self, fiber: Fiber) -> None:
         """One thread goes one of two ways between which nothing is known, the others go neither. Raises Guessed."""
@@ -369,7 +370,10 @@ class Machine:
     def _join(self, fiber: Fiber, meeting: Meeting) -> None:
         if fiber.aside is meeting:
             fiber.aside = None
-        fiber.registers = meeting.merged(self._program.variables)
+        registers = meeting.merged(self._program.variables)
+        for _, parted in meeting.came:
+            parted[SELF] = None  # its fiber is over, but for this one
+        fiber.registers = registers
         fiber.registers[SELF] = fiber
         fiber.mask = meeting.there & fiber.warp.alive
         fiber.meetings = fiber.meetings[:-1]
@@ -377,6 +381,7 @@ class Machine:
     def _exit(self, fiber: Fiber) -> None:
         warp = fiber.warp
         warp.alive &= ~fiber.mask
+        fiber.registers[SELF] = None
         for meeting in reversed(fiber.meetings):
             waiting = [one for one, at in self._parked if at is meeting]
             if waiting and meeting.there & warp.alive == meeting.expected & warp.alive:

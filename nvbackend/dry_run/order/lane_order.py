@@ -34,9 +34,9 @@ class Moments:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Note:
-    """What lanes read or write of a CTA's memory, which is that of a shadow."""
+    """What lanes read or write of a CTA's memory, by the object that stands for it."""
 
-    shadow: object
+    memory: object
     part: Part
     writes: bool
     lanes: int
@@ -60,7 +60,7 @@ class LaneOrder:
         """The lanes that told last, and the event, if nothing has come since."""
         self._notes: dict[int, list[Note]] = {}
         self._reach: dict[tuple[object, bool], tuple[int, int]] = {}
-        """Of each shadow, between which addresses the lanes have written or read since they met, and more."""
+        """Of each memory, between which addresses the lanes have written or read since they met, and more."""
 
     def meet(self) -> None:
         """All lanes have met: what they did before is ordered."""
@@ -135,7 +135,7 @@ class LaneOrder:
         """What accesses memory now. Returns the moment."""
         now = self.now
         self._notes.setdefault(now, []).append(note)
-        key, part = (note.shadow, note.writes), note.part
+        key, part = (note.memory, note.writes), note.part
         first, end = self._reach.get(key, (part.first, part.end))
         self._reach[key] = min(first, part.first), max(end, part.end)
         return now
@@ -145,18 +145,18 @@ class LaneOrder:
         """Whether anything was accessed since the lanes met."""
         return bool(self._reach)
 
-    def may_meet(self, shadow: object, part: Part, *, writes: bool) -> bool:
+    def may_meet(self, memory: object, part: Part, *, writes: bool) -> bool:
         """Whether the lanes may have accessed, since they met, what they access now: not where both are reads."""
         for wrote in (True, False) if writes else (True,):
-            first, end = self._reach.get((shadow, wrote), (0, 0))
+            first, end = self._reach.get((memory, wrote), (0, 0))
             if first < part.end and part.first < end:
                 return True
         return False
 
-    def noted(self, shadow: object, moment: int, wrote: bool, address: int) -> MachineInstr | None:
+    def noted(self, memory: object, moment: int, wrote: bool, address: int) -> MachineInstr | None:
         """The last that accessed an address in a moment."""
         alike = (
-            note for note in reversed(self._notes.get(moment, ())) if (note.shadow, note.writes) == (shadow, wrote)
+            note for note in reversed(self._notes.get(moment, ())) if (note.memory, note.writes) == (memory, wrote)
         )
         return next((note.part.instr for note in alike if note.part.covers(address, 1)), None)
 

@@ -34,6 +34,8 @@ class LaneShadow:
 
     def __init__(self, size: int) -> None:
         self._size = size
+        self._memory = object()
+        """What notes say that they are of: they wait here, and go with this."""
         count = (size >> _SHIFT) + 1
         self._written = np.zeros(count, np.int32)
         self._read = np.zeros(count, np.int32)
@@ -54,7 +56,7 @@ class LaneShadow:
 
     def look(self, writes: bool, part: Part, lanes: int, order: LaneOrder) -> Exchange | None:
         """Each of the lanes issues an operation: what another lane did there that does not come before it."""
-        may = order.may_meet(self, part, writes=writes) and self._follows(part, lanes)
+        may = order.may_meet(self._memory, part, writes=writes) and self._follows(part, lanes)
         return self._found(part, writes, lanes, order) if may else None
 
     def _follows(self, part: Part, lanes: int) -> bool:
@@ -63,7 +65,7 @@ class LaneShadow:
         return is_one and not part.bits & ((1 << _SHIFT) - 1) and part.first >= 0 and part.end <= self._size
 
     def _wait(self, part: Part, writes: bool, lanes: int, order: LaneOrder) -> None:
-        note = Note(self, part, writes, lanes)
+        note = Note(self._memory, part, writes, lanes)
         self._waiting.append((note, order.note(note)))
 
     def _note(self, note: Note, now: int) -> None:
@@ -85,7 +87,7 @@ class LaneShadow:
             self._read[places[together]] = several
 
     def _found(self, part: Part, writes: bool, lanes: int, order: LaneOrder) -> Exchange | None:
-        if not order.may_meet(self, part, writes=writes):
+        if not order.may_meet(self._memory, part, writes=writes):
             return None
         for note, moment in self._waiting:
             self._note(note, moment)
@@ -100,7 +102,7 @@ class LaneShadow:
         if not wrong.any():
             return None
         place, moment = int(places[wrong][0]), int(there[wrong][0]) >> _BITS
-        earlier = order.noted(self, moment, wrote, place << _SHIFT)
+        earlier = order.noted(self._memory, moment, wrote, place << _SHIFT)
         return None if earlier is None else Exchange(earlier, wrote, place << _SHIFT)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import or_
+from weakref import proxy
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.dry_run.in_common import check_in_common
@@ -27,8 +28,8 @@ from nvbackend.intrinsics.row.row import Effect
 from nvbackend.intrinsics.row.semantics import Budget, Completion, FenceOf, Scope, Semantics
 from nvbackend.isel.machine.function import MachineInstr
 
-Handler = Callable[[Step], Outcome]
-_Executes = tuple[Handler, bool, bool]
+_Handler = Callable[["Run", Step], Outcome]
+_Executes = tuple[_Handler, bool, bool]
 """What executes an instruction, whether its lanes may learn what others have done, and whether they meet for it."""
 
 
@@ -38,7 +39,7 @@ class Run:
     def __init__(self, launch: Launch) -> None:
         explain = Explain()
         self._state = State(launch, explain.conflict, explain.left)
-        explain.state = self._state
+        explain.state = proxy(self._state)  # which has it: a run goes by its references, as soon as it is over
         self._signals = Signals(self._state)
         self._threads = ThreadBarriers(self._state)
         self._exchanges = Exchanges(self._state)
@@ -57,7 +58,7 @@ class Run:
         if known is None:
             row, said = step.instr.row, step.instr.semantics
             meets = said.barrier is not None or (row is not None and bool(row.effects & Effect.CONVERGENT))
-            known = self._handler(step.instr), row is not None and _may_learn(said), meets
+            known = _handler(step.instr), row is not None and _may_learn(said), meets
             self._executes[id(step.instr)] = known
         handler, may_learn, meets = known
         if step.facts.in_common:
@@ -71,9 +72,9 @@ class Run:
         elif len(step.warps) == 1 and (warp := self._state.warp(step)).heard_by and _is_of_lanes(step):
             *parts, last = warp.alike(step.lanes)
             for lanes in parts:
-                handler(replace(step, lanes=lanes))
-            return handler(replace(step, lanes=last))
-        return handler(step)
+                handler(self, replace(step, lanes=lanes))
+            return handler(self, replace(step, lanes=last))
+        return handler(self, step)
 
     def met(self, cta: int, warp: int) -> None:
         """The lanes of a warp have reconverged."""
@@ -127,29 +128,12 @@ class Run:
             if warp.used:
                 warp.flush(warp)
 
-    def _handler(self, instr: MachineInstr) -> Handler:  # noqa: PLR0911
-        said = instr.semantics
-        if said.barrier is not None:
-            return self._barrier
-        if said.fence is not None:
-            return self._fence
-        if said.budget is not None:
-            return lambda step: _change_registers(self._state, step)
-        if said.tensor_memory is not None:
-            return self._tensor_memory
-        if said.mbarrier is not None and said.issues is None:
-            return self._mbarrier
-        if said.issues is not None and said.issues is not Completion.NOTHING:
-            return self._issue
-        if said.commits is not None or said.awaits is not None:
-            return self._group
-        if said.memory or said.atomic:
-            return self._access
-        return lambda _step: DONE
-
     def _barrier(self, step: Step) -> Outcome:
         self._signals.went_on(self._state.warp(step))
         return self._threads.execute(step)
+
+    def _budget(self, step: Step) -> Outcome:
+        return _change_registers(self._state, step)
 
     def _mbarrier(self, step: Step) -> Outcome:
         event = 1 << self._state.events.new() if step.facts.commits else 0
@@ -234,6 +218,27 @@ class Run:
                 self._exchanges.access(step, cta, access)
         self._state.memory.complete = not self._state.footprints.unknown
         return DONE
+
+
+def _handler(instr: MachineInstr) -> _Handler:  # noqa: PLR0911
+    said = instr.semantics
+    if said.barrier is not None:
+        return Run._barrier
+    if said.fence is not None:
+        return Run._fence
+    if said.budget is not None:
+        return Run._budget
+    if said.tensor_memory is not None:
+        return Run._tensor_memory
+    if said.mbarrier is not None and said.issues is None:
+        return Run._mbarrier
+    if said.issues is not None and said.issues is not Completion.NOTHING:
+        return Run._issue
+    if said.commits is not None or said.awaits is not None:
+        return Run._group
+    if said.memory or said.atomic:
+        return Run._access
+    return lambda _run, _step: DONE
 
 
 def _is_of_lanes(step: Step) -> bool:

@@ -18,34 +18,32 @@ from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.isel.machine.function import MachineInstr, MemoryObject
 
 _BARRIER, _PARITY = "barrier", "parity"
+_Deciding = Mapping[str, Set[str]]
+"""The parameters that decide the rounds of a loop, by its header."""
 
 
 class Laps:
-    """The rings of a function; `deciding` are the parameters that decide the rounds of a loop, by its header."""
+    """The rings of a function."""
 
-    def __init__(
-        self,
-        function: ir.Function,
-        anchors: Mapping[str, Sequence[Anchor]],
-        program: Program,
-        deciding: Callable[[], Mapping[str, Set[str]]],
-    ) -> None:
+    def __init__(self, function: ir.Function, anchors: Mapping[str, Sequence[Anchor]], program: Program) -> None:
         self._function = function
         self._anchors = anchors
         self._program = program
-        self._deciding = deciding
         self._stored: dict[Any, list[tuple[Any, int | None]]] = {}
         """What is stored to each variable, and in which loop."""
         self._found: dict[int, frozenset[str]] | None = None
 
-    def of(self, instr: MachineInstr, operand: str) -> frozenset[str]:
-        """The parameters that make the laps of the ring that an operand of `instr` addresses; none for other memory."""
+    def of(self, instr: MachineInstr, operand: str, deciding: Callable[[], _Deciding]) -> frozenset[str]:
+        """The parameters that make the laps of the ring that an operand of `instr` addresses; none for other memory.
+
+        `deciding` is asked only if there are rings.
+        """
         if self._found is None:
-            self._found = self._rings()
+            self._found = self._rings(deciding)
         names = (self._found.get(one.object.id, frozenset()) for one in instr.memory if one.operand in ("", operand))
         return frozenset().union(*names)
 
-    def _rings(self) -> dict[int, frozenset[str]]:
+    def _rings(self, deciding: Callable[[], _Deciding]) -> dict[int, frozenset[str]]:
         innermost = {
             block.name: around[-1] if around else None
             for block, around in zip(self._program.blocks, self._program.around, strict=True)
@@ -63,7 +61,7 @@ class Laps:
             loops = self._loops(anchor.registers.get(_BARRIER, ()))
             if loops and loops <= self._loops(anchor.registers.get(_PARITY, ())):
                 for array in _arrays(anchor.instr):
-                    found[array.id] = found.get(array.id, frozenset()) | self._names(loops)
+                    found[array.id] = found.get(array.id, frozenset()) | self._names(loops, deciding())
                     counts[array.id] = array.bytes // array.element_bytes
         for anchor in self._all() if found else ():
             barriers = [one.id for one in _arrays(anchor.instr) if one.id in counts]
@@ -76,8 +74,7 @@ class Laps:
     def _all(self) -> Iterator[Anchor]:
         return (one for several in self._anchors.values() for one in several)
 
-    def _names(self, loops: Iterable[int]) -> frozenset[str]:
-        deciding = self._deciding()
+    def _names(self, loops: Iterable[int], deciding: _Deciding) -> frozenset[str]:
         headers = [self._program.blocks[self._program.loops[loop].header].name for loop in loops]
         return frozenset().union(*(deciding.get(header, ()) for header in headers))
 

@@ -31,7 +31,7 @@ class Loops:
     """The loops of `function`. `regular` is False where a cycle has more than one way in: nothing is known of it."""
 
     def __init__(self, function: MachineFunction) -> None:
-        self._function = function
+        self._blocks = function.blocks
         self._order = reverse_postorder(function) if function.blocks else []
         self._rank = {block: index for index, block in enumerate(self._order)}
         self._before = self._find_predecessors()
@@ -77,7 +77,7 @@ class Loops:
         return self._even[key]
 
     def _is_left_evenly(self, loop: Loop, scope: Scope) -> bool:
-        blocks = (self._function.blocks[name] for name in loop.blocks)
+        blocks = (self._blocks[name] for name in loop.blocks)
         leaving = [block for block in blocks if not loop.blocks.issuperset(block.successors)]
         return all(block.branch is not None and block.branch.uniform >= scope for block in leaving)
 
@@ -110,21 +110,21 @@ class Loops:
         """The variables that `loop` changes, and how; those that several blocks change count as set."""
         updates: dict[str, Update] = {}
         for name in sorted(loop.blocks):
-            for variable, update in self._function.blocks[name].updates.items():
+            for variable, update in self._blocks[name].updates.items():
                 updates[variable] = Update.SET if variable in updates else update
         return updates
 
     def _find_predecessors(self) -> Mapping[str, list[str]]:
         before: dict[str, list[str]] = {block: [] for block in self._order}
         for block in self._order:
-            for successor in self._function.blocks[block].successors:
+            for successor in self._blocks[block].successors:
                 before[successor].append(block)
         return before
 
     def _find(self) -> list[Loop]:
         latches: dict[str, set[str]] = {}
         for block in self._order:
-            for successor in self._function.blocks[block].successors:
+            for successor in self._blocks[block].successors:
                 if self._rank[successor] <= self._rank[block]:
                     if self.dominates(successor, block):
                         latches.setdefault(successor, set()).add(block)
