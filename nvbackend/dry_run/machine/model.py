@@ -28,6 +28,8 @@ _FARTHEST = 20
 """Numbers so near are tried one by one, and then the powers of two up to this one."""
 _WAYS = 8
 """Ways to make a condition of several parts hold that are tried."""
+ENOUGH = 1_000_000
+"""Numbers are looked for until so many steps of expressions have been computed; after that they stay as they are."""
 _APART = 40
 """Parameters that are no integers are addresses: so many bits apart."""
 _PARTING: dict[str, Callable[[Any, Any], Any]] = {"and": and_, "or": or_, "xor": xor}
@@ -50,6 +52,7 @@ class Model:
         self._roots_of: dict[Place, Hashable] = {}
         self._codes: dict[Expression, Code] = {}
         self._settled: set[Place] = set()
+        self._computed = 0
 
     def decide(self, condition: Expression, wish: bool) -> bool | None:
         """Whether a condition holds: as wished, where numbers are found for that. None where lanes differ, or nothing
@@ -118,8 +121,10 @@ class Model:
 
     def _evaluate(self, expression: Expression, asked: list[Place]) -> Any:
         """The value of an expression; `asked` gets the places of the numbers that it depends on."""
-        registers = list(self._code(expression).registers)
-        for step in self._code(expression).steps:
+        code = self._code(expression)
+        self._computed += len(code.steps)
+        registers = list(code.registers)
+        for step in code.steps:
             if not isinstance(step, Leaf):
                 step(registers)
                 continue
@@ -143,6 +148,8 @@ class Model:
 
     def _reach(self, condition: Expression, wish: bool) -> bool:
         """Whether there are numbers for which the condition is as wished; they are the model's from now on."""
+        if self._computed > ENOUGH:
+            return False
         before = dict(self._numbers)
         for goals in islice(_ways(condition, wish), _WAYS):
             if all(
@@ -158,6 +165,8 @@ class Model:
         for place in dict.fromkeys(self._places(condition)):
             at = self._numbers[place]
             for number in self._candidates(condition, place, wish):
+                if self._computed > ENOUGH:
+                    break
                 self._numbers[place] = number
                 if self._fits(place, kept):
                     return True
