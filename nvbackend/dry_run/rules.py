@@ -379,10 +379,10 @@ TENSOR_UNWRITTEN = Rule(
 )
 TENSOR_OVERLAP = Rule(
     id="dry-run.tensor-overlap",
-    message="{now}{instruction} of warp {warp} writes D to columns {first} to {last} of tensor memory, and reads A "
-    "from columns {read} to {end}",
-    fix="give D and A columns that do not overlap",
-    why="Parts of A are overwritten before they have been multiplied: wrong results, no fault.",
+    message="{now}{instruction} of warp {warp} writes D to columns {first} to {last} of tensor memory, and reads "
+    "{operand} from columns {read} to {end}",
+    fix="give D and {operand} columns that do not overlap",
+    why="Parts of what is read are overwritten before they have been multiplied: wrong results, no fault.",
     reference="PTX ISA 9.7.16.10.9 (tcgen05.mma)",
 )
 TENSOR_BOUNDS = Rule(

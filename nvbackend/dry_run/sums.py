@@ -1,4 +1,4 @@
-"""Products of wgmma and tcgen05 whose sums nothing reads before the next ones take their place."""
+"""Products of wgmma and tcgen05 whose sums are lost before they are read, or take the place of what they are of."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from functools import cached_property
 
 from nvbackend.diagnostics import Location
 from nvbackend.dry_run import rules
-from nvbackend.dry_run.findings import MISSED
+from nvbackend.dry_run.findings import MISSED, ORDER
+from nvbackend.dry_run.order.footprints import number
 from nvbackend.dry_run.order.record import Record
 from nvbackend.dry_run.order.shadow import Records, Shadow
 from nvbackend.dry_run.order.words import after_rounds, crew, in_rounds, instruction, line
@@ -17,9 +18,23 @@ from nvbackend.dry_run.when import When
 from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.isel.flow.loops import loops_of
 from nvbackend.isel.machine.facts import SCALE_D
-from nvbackend.isel.machine.function import TMEM, Access, MachineFunction, MachineInstr, RegisterBlock
+from nvbackend.isel.machine.function import (
+    INSTRUCTION_DESCRIPTOR,
+    TMEM,
+    Access,
+    MachineFunction,
+    MachineInstr,
+    RegisterBlock,
+    instruction_descriptor,
+)
+from nvbackend.isel.machine.tensor_memory_uses import LANE_SHIFT, columns_beside
 
 _COLUMNS = 512
+_D = "d"
+MATRICES = (_D, "a")
+"""The operands of a product that are matrices in tensor memory."""
+FACTORS = ("scale_a", "scale_b")
+_NAMES = {"a": "A", "scale_a": "the factors of A", "scale_b": "the factors of B"}
 _Last = tuple[MachineInstr, When]
 
 
@@ -155,3 +170,28 @@ def _is_lost(first: Record, step: Step, commits: int) -> bool:
         return False  # what another line overwrites may be meant so
     is_of_sum = before.names == now.names and before.numbers[:-1] == now.numbers[:-1]
     return is_of_sum or not commits >> first.event
+
+
+def check_apart(state: State, step: Step) -> None:
+    """Add a finding for each operand of a product that lies in columns of its D."""
+    row, packed = step.instr.row, step.instr.words.get(INSTRUCTION_DESCRIPTOR)
+    if row is None or packed is None or not step.instr.semantics.multiplies:
+        return
+    asked = instruction_descriptor(packed, kind=str(row.axes["kind"]))
+    beside = columns_beside(row, asked)
+    first = _column(step, _D)
+    if first is None or not beside:
+        return
+    for name, columns in beside.items():
+        read = None if name == _D else _column(step, name)
+        if read is not None and first < read + columns and read < first + beside[_D]:
+            state.findings.add(
+                *(ORDER, "tensor memory", rules.TENSOR_OVERLAP, step.instr, ()),
+                now=in_rounds(step.rounds()), instruction=instruction(step.instr), warp=step.warps[0], first=first,
+                last=first + beside[_D] - 1, operand=_NAMES[name], read=read, end=read + columns - 1,
+            )  # fmt: skip
+
+
+def _column(step: Step, name: str) -> int | None:
+    address = number(step.value(name), step.lanes)
+    return None if address is None else address & (1 << LANE_SHIFT) - 1

@@ -23,7 +23,7 @@ from nvbackend.dry_run.protocols.explain import returns_early
 from nvbackend.dry_run.protocols.hand_overs import HandOvers
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import DONE, Outcome, Step
-from nvbackend.dry_run.sums import check_lost
+from nvbackend.dry_run.sums import FACTORS, MATRICES, check_apart, check_lost
 from nvbackend.intrinsics.row.row import RegisterClass
 from nvbackend.intrinsics.row.semantics import Completion, FenceOf, MemoryOperand, TensorMemory
 from nvbackend.isel.machine.function import INSTRUCTION_DESCRIPTOR, TMEM, MachineInstr, instruction_descriptor
@@ -40,9 +40,6 @@ Signal = tuple[Mbarrier, int, Arrival]
 """An arrival on an mbarrier, and its phase."""
 _OF_ALL_LANES = ("32x32b", "16x32bx2")
 _WHOLE = {1: 128, 2: 256}
-_MATRICES = ("d", "a")
-"""The operands of a product that are matrices in tensor memory."""
-_FACTORS = ("scale_a", "scale_b")
 _COPY = "tcgen05.cp"
 """It fills all lanes, also by a shape of fewer, which goes to each group of warps; but for that of 4 lanes."""
 
@@ -125,6 +122,7 @@ class Tensors:
         if not self._are_any:
             return  # a part of a kernel, whose columns others allocate
         self._handed.note(step, event)
+        check_apart(self._state, step)
         for said in step.instr.semantics.memory:
             if row.operand(said.name).register is not RegisterClass.TMEM:
                 continue
@@ -135,8 +133,6 @@ class Tensors:
                 self._reads_all &= said.writes
                 self._begins(step, said)
                 continue
-            if said.name == "a":
-                self._overlaps(step)
             record = Record(
                 event, step.cta, step.warps[0], said.writes, step.rounds(), instruction(step.instr), proxy=True
             )
@@ -166,7 +162,7 @@ class Tensors:
             return filled
         packed = step.instr.words.get(INSTRUCTION_DESCRIPTOR)
         axes, group = row.axes, step.instr.semantics.cta_group or 1
-        if said.name not in _MATRICES or packed is None:
+        if said.name not in MATRICES or packed is None:
             return None
         asked, is_stationary = instruction_descriptor(packed, kind=str(axes["kind"])), bool(axes["weight_stationary"])
         if said.name == "d":
@@ -194,7 +190,7 @@ class Tensors:
     def _parts(self, step: Step, said: MemoryOperand, column: int) -> list[tuple[int, list[slice]]] | None:
         """What a copy fills, or the first of the factors that a product reads; None of another operand."""
         assert step.instr.row is not None
-        if said.name in _FACTORS:
+        if said.name in FACTORS:
             self._is_allocated(step, [step.cta], column, 1)
             return [(step.cta, list(_cells(range(_LANES), column, 1)))]
         lanes, _, bits = str(step.instr.row.axes.get("shape", "")).removesuffix("b").partition("x")
@@ -204,22 +200,6 @@ class Tensors:
         ctas = [step.cta] if step.instr.semantics.cta_group == 1 else [step.cta & ~1, step.cta | 1]
         self._is_allocated(step, ctas, column, columns)
         return [(cta, list(_cells(range(128), column, columns))) for cta in ctas]
-
-    def _overlaps(self, step: Step) -> None:
-        """Whether a product writes to the columns of A that it reads."""
-        packed, d, a = step.instr.words[INSTRUCTION_DESCRIPTOR], *(step.value(name) for name in _MATRICES)
-        assert step.instr.row is not None
-        columns = instruction_descriptor(packed, kind=str(step.instr.row.axes["kind"])).n
-        first, read = (number(one, step.lanes) for one in (d, a))
-        if first is None or read is None:
-            return
-        first, read = (one & (1 << LANE_SHIFT) - 1 for one in (first, read))
-        if first < read + COLUMNS_OF_A and read < first + columns:
-            self._state.findings.add(
-                *(ORDER, "tensor memory", rules.TENSOR_OVERLAP, step.instr, ()),
-                now=in_rounds(step.rounds()), instruction=instruction(step.instr), warp=step.warps[0], first=first,
-                last=first + columns - 1, read=read, end=read + COLUMNS_OF_A - 1,
-            )  # fmt: skip
 
     def _lane(self, step: Step, lane: int, lanes: int) -> int:
         """The lane that a warp's access begins at. Parts of kernels, which fill nothing, may leave it out."""

@@ -19,6 +19,9 @@ _WHOLE_LANES = {1: 128, 2: 256}
 COLUMNS_OF_A = 8
 """What an mma reads of A along K at least: 256 bits a row, whatever the type."""
 
+_ROWS_OF_FACTORS = 32
+"""Rows of A, or columns of B, whose scale factors are in the lanes of one column."""
+
 Uses = Mapping[str, tuple[MemoryUse, int | None]]
 """By operand: what is done, and to how many columns (None: not known)."""
 
@@ -63,6 +66,32 @@ def cells_of_result(m: int, n: int, group: int, *, is_sparse: bool, is_stationar
     if m != _WHOLE_LANES[group] // 2:
         return None
     return (True, n // 2) if group == 2 and not is_sparse else (False, n)
+
+
+def columns_beside(row: Row, descriptor: InstructionDescriptor) -> dict[str, int]:
+    """How many columns a product has of D, and of each operand that must not lie in them; none where D has other lanes.
+
+    Factors of 32 rows are in one column (PTX ISA 9.7.16.10.7), those of A and D's rows for each CTA.
+    """
+    group = row.semantics.cta_group or 1
+    if row.axes.get("weight_stationary"):
+        return {}
+    is_whole = descriptor.m == _WHOLE_LANES[group]
+    reads: dict[str, int] = {}
+    if is_whole and _is_in_tensor_memory(row, "a"):
+        reads["a"] = COLUMNS_OF_A
+    if _is_in_tensor_memory(row, "scale_a"):
+        halves = 1 if is_whole else group  # of B's factors, in lanes of their own
+        reads["scale_a"] = -(-descriptor.m // (group * _ROWS_OF_FACTORS))
+        reads["scale_b"] = -(-descriptor.n // (halves * _ROWS_OF_FACTORS))
+    cells = cells_of_result(
+        descriptor.m, descriptor.n, group, is_sparse=bool(row.axes.get("sparse")), is_stationary=False
+    )
+    return {"d": cells[1], **reads} if reads and cells is not None else {}
+
+
+def _is_in_tensor_memory(row: Row, name: str) -> bool:
+    return row.has_operand(name) and row.operand(name).register is RegisterClass.TMEM
 
 
 def accumulates(enable: str) -> bool | None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 
 import nvbackend as nvb
-from nvbackend import f32, i32, u32
+from nvbackend import e2m1, f32, i32, u32, ue4m3
 from tests.dry_run.fixes.tried import F32, ROW, ROWS, tried
 from tests.dry_run.kernels.cutlass_sm100 import HALF, MATRIX, MMA, PART, SHAPE, multiply, store
 from tests.dry_run.kernels.cutlass_sm100 import ROWS as TALL
@@ -19,6 +19,15 @@ PRODUCTS = np.stack([product(A[:, at : at + 64], B[:, at : at + 64]) for at in r
 OF_PRODUCTS = A, B, Out(PRODUCTS), ROWS
 WORDS, OF_WORDS = nvb.Pointer[u32], (A.view(np.uint32), *OF_PRODUCTS[1:])
 WEIGHTED = nvb.Tcgen05Request("f16", a_in_tmem=True)
+DEEP, ONES = 256, 0x38383838  # columns of four bits; four factors of 1
+NVFP4 = nvb.tcgen05.mma("m128n64k64", e2m1, e2m1, f32, kind="mxf4nvf4", scale=ue4m3, scale_vector="scale_vec::4X")
+FOUR_BITS, FOUR_BITS_OF_B = nvb.TensorMap(e2m1, box=(128, DEEP)), nvb.TensorMap(e2m1, box=(64, DEEP))
+NUMBERS = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float32)
+CODES_A, CODES_B = (np.random.default_rng(rows).integers(0, 16, (rows, DEEP), np.uint8) for rows in (128, 64))
+OF_FOUR_BITS = (
+    *(codes[:, ::2] | codes[:, 1::2] << 4 for codes in (CODES_A, CODES_B)),
+    Out(NUMBERS[CODES_A] @ NUMBERS[CODES_B].T),
+)
 
 
 class Products:
@@ -215,6 +224,38 @@ def product_over_its_own_a(k, a: WORDS, b: PART, c: F32, steps: i32):
         store(c + ((step * 128 + thread) * 64), load.values)
         k.tcgen05.fence_before_thread_sync()
         k.barrier.sync()
+
+
+@tried("dry-run.tensor-overlap", *OF_FOUR_BITS, target="sm_100a", says="D and the factors of A columns that do not")
+def product_over_its_own_factors(k, a: FOUR_BITS, b: FOUR_BITS_OF_B, c: F32):
+    mma = k.tiled_mma(NVFP4)
+    left, right = k.shared_tile(mma.smem_a(DEEP)), k.shared_tile(mma.smem_b(DEEP))
+    full, done = (k.mbarrier.array(1, arrivals=1, name=name) for name in ("full", "done"))
+    k.mbarrier.ready()
+    with k.tcgen05.tmem(128) as tmem:
+        of_a = tmem.columns(60, 4)  # breaks
+        of_a = tmem.columns(64, 4)  # keeps
+        for factors in (of_a, tmem.columns(68, 4)):
+            k.tcgen05.st(factors.lanes(k.warp_id() * 32), "32x32b", [ONES] * 4)
+        k.tcgen05.wait_st()
+        k.tcgen05.fence_before_thread_sync()
+        k.barrier.sync()
+        with k.one_thread():
+            k.tcgen05.fence_after_thread_sync()
+            k.mbarrier.arrive(full, expect_tx=left.layout.bytes + right.layout.bytes)
+            k.tma.load(left, a, (0, 0), full)
+            k.tma.load(right, b, (0, 0), full)
+            k.mbarrier.wait(full, 0)
+            parts = mma.partition_fragment_A(left), mma.partition_fragment_B(right)
+            for step in mma.issues(*parts):
+                of_b = tmem.columns(68, 4)
+                mma.issue(step, tmem.columns(0, 64), *parts, accumulate=step.k > 0, scale_a=of_a, scale_b=of_b)
+            k.tcgen05.commit(done)
+        k.mbarrier.wait(done, 0)
+        k.tcgen05.fence_after_thread_sync()
+        load = k.tcgen05.ld(tmem.columns(0, 64).lanes(k.warp_id() * 32), "32x32b", 64)
+        k.tcgen05.wait_ld(load)
+        store(c + k.thread_id() * 64, load.values)
 
 
 @tried(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.maps import tcgen05 as cells
 from tests.simulator.tensor.tcgen05_kernel import COLUMNS, LANES, run
 from tests.simulator.tensor.test_mma import SMALL
@@ -230,6 +231,7 @@ def put_scales(case, before, factors, a, b):
     return a * np.repeat(2.0**powers_a, spread, axis=1), b * np.repeat(2.0**powers_b, spread, axis=1)
 
 
+NVFP4 = Case("mxf4nvf4", "e2m1", "e2m1", scale="ue4m3")
 DENSE = [
     Case("f16", "f16", "f16"),
     Case("f16", "f16", "f16", "f16", adds=False),
@@ -281,6 +283,35 @@ def test_mma(case):
 def test_block_scale(case, factors, qualifiers):
     after, expected, _ = check(case, factors, qualifiers)
     assert np.array_equal(after, expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "case", "factors", "qualifiers", "said"),
+    [
+        ("SCALE_A", NVFP4, 4, ".block_scale.scale_vec::4X", "column 31, where the factors of A are"),
+        ("SCALE_B", NVFP4, 4, ".block_scale.scale_vec::4X", "column 31, where the factors of B are"),
+        (
+            "A_COLUMN",
+            Case("f16", "bf16", "bf16", a_in_tensor=True),
+            0,
+            "",
+            "column 31, where the rows of",
+        ),
+        (
+            "METADATA",
+            Case("f16", "f16", "f16", sparse=True),
+            0,
+            "",
+            "column 31, where the indices of A",
+        ),
+    ],
+)
+def test_what_is_read_from_the_columns_of_d(name, case, factors, qualifiers, said, monkeypatch):
+    monkeypatch.setitem(globals(), name, 31)
+    with pytest.raises(DiagnosticError, match=said) as caught:
+        check(case, factors, qualifiers)
+    assert [one.rule_id for one in caught.value.diagnostics] == ["simulator.tensor-memory"]
+    assert "columns that do not overlap" in caught.value.diagnostics[0].fix
 
 
 def test_negated_operands():

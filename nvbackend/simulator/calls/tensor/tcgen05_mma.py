@@ -18,6 +18,7 @@ from nvbackend.simulator.tensor.products import Scales
 from nvbackend.simulator.tensor.sparse import chunk_elements, expanded
 from nvbackend.simulator.tensor.tcgen05 import Spelling
 from nvbackend.simulator.tensor.tensor_memory import (
+    COLUMNS,
     LANES,
     Accumulator,
     accumulator,
@@ -111,6 +112,8 @@ class _Multiplication:
         self.rows = instruction.m // len(ctas)
         self.given = operation.given
         self.stored_k = instruction.k // 2 if instruction.sparse else instruction.k
+        self._written = np.zeros(0, np.int64)
+        """The cells of D in the CTA whose rows are multiplied."""
 
     def run(self) -> None:
         """Multiply."""
@@ -128,10 +131,11 @@ class _Multiplication:
     def _multiply(self, number: int, cta: int, b: Bits) -> None:
         found = self.found
         own = slice(number * self.rows, (number + 1) * self.rows)
+        lane, column = self._cells("d", self.shape.lane[own], self.shape.column[own])
+        self._written = np.unique(_numbers(lane, column))
         a, present = self._a(cta, own), None
         if found.sparse:
             a, present = self._expanded(cta, own, a)
-        lane, column = self._cells("d", self.shape.lane[own], self.shape.column[own])
         before = np.zeros((self.rows, found.n), np.uint32)
         if self.operation.adds:
             before = self._scaled(self.memory.read(self.by, cta, lane, column))
@@ -167,6 +171,14 @@ class _Multiplication:
         """Cells from the address that an operand gives."""
         return lane + (self.given[name] >> 16), column + (self.given[name] & 0xFFFF)
 
+    def _read(self, what: str, cta: int, lane: Bits, column: Bits) -> Bits:
+        """The words of an operand beside D. Raises simulator.tensor-memory where D is written to its cells."""
+        both = np.intersect1d(_numbers(lane, column), self._written)
+        if both.size:
+            at, fix = int(both[0]) % COLUMNS, f"give D and {what} columns that do not overlap"
+            self.memory.refuse(self.by, f"D is written to column {at}, where {what} are read from", fix)
+        return self.memory.read(self.by, cta, lane, column)
+
     def _a(self, cta: int, own: slice) -> Bits:
         """The codes of A's rows of a CTA, as stored."""
         if not self.operation.a_in_tensor:
@@ -174,7 +186,7 @@ class _Multiplication:
         found = self.found
         column = np.arange(self.stored_k * found.width // _WORD)
         lane, column = self._cells("a", self.shape.row_lanes[own][:, None], column[None])
-        words = self.memory.read(self.by, cta, lane, column)
+        words = self._read("the rows of A", cta, lane, column)
         codes = descriptors.codes_of(np.ascontiguousarray(words).view(np.uint8), found.width)
         if found.in_bytes:
             codes = elements.from_bytes(found.product.a, codes)
@@ -209,7 +221,7 @@ class _Multiplication:
         chunks = found.k // chunk_elements(found.width)
         lane, column, bit = metadata_cells(self.rows, chunks, found.width, self.shape.row_lanes[own])
         lane, column = self._cells("metadata", lane, column)
-        words = self.memory.read(self.by, cta, lane, column)
+        words = self._read("the indices of A", cta, lane, column)
         return expanded(stored, (words >> bit.astype(np.uint32)).astype(np.uint8) & np.uint8(15), found.width)
 
     def _scales(self, cta: int) -> Scales | None:
@@ -224,6 +236,11 @@ class _Multiplication:
     def _factors(self, cta: int, name: str, rows: int, first: int, *, split: bool) -> Bits:
         """(rows, factors) bytes."""
         lane, column = self._cells(name, *scale_cells(rows, split=split))
-        words = self.memory.read(self.by, cta, lane, column)
+        words = self._read(f"the factors of {name[-1].upper()}", cta, lane, column)
         shifts = (8 * (first + np.arange(self.operation.form.factors))).astype(np.uint32)
         return (words[:, None] >> shifts).astype(np.uint8)
+
+
+def _numbers(lane: Bits, column: Bits) -> Bits:
+    """A number for each cell."""
+    return lane * COLUMNS + column

@@ -18,11 +18,16 @@ Array = NDArray[Any]
 TENSOR_MEMORY = Rule(
     id="simulator.tensor-memory",
     message="{what} of {thread}: {problem}",
-    fix="stay within the columns that tcgen05.alloc gave, and within the lanes of the warp",
+    fix="{fix}",
     why="The access is undefined: it reads or overwrites another tile, or ends the launch.",
     reference="PTX ISA 9.7.16.7 (alloc), 9.7.16.8.1 (access restrictions)",
 )
 _CELL_BYTES = 4
+_INSIDE = "stay within the columns that tcgen05.alloc gave, and within the lanes of the warp"
+_FILLED = "write these columns before they are read, or read only those that are written"
+_BEFORE = "allocate before tcgen05.relinquish_alloc_permit, which comes after the last allocation"
+_SIZES = "allocate a power of two from 32 to 512 columns"
+_WHOLE = "free each allocation once, with the address and the columns that tcgen05.alloc gave"
 
 
 class TensorMemory:
@@ -49,9 +54,9 @@ class TensorMemory:
     def allocate(self, by: By, cta: int, columns: int) -> int:
         """The address of so many columns; there is room. Raises simulator.tensor-memory."""
         if columns not in (32, 64, 128, 256, 512):
-            self.refuse(by, f"{columns} columns; an allocation has 32, 64, 128, 256 or 512")
+            self.refuse(by, f"{columns} columns; an allocation has 32, 64, 128, 256 or 512", _SIZES)
         if cta in self.relinquished:
-            self.refuse(by, "the CTA has given up its right to allocate")
+            self.refuse(by, "the CTA has given up its right to allocate", _BEFORE)
         start = self.room(cta, columns)
         assert start is not None
         self._owner[cta, start : start + columns] = start
@@ -63,7 +68,7 @@ class TensorMemory:
         """End an allocation. Raises simulator.tensor-memory."""
         owner = self._owner[cta]
         if address >= COLUMNS or columns < 1 or int((owner == address).sum()) != columns:
-            self.refuse(by, f"no allocation of {columns} columns is at address {address:#x}")
+            self.refuse(by, f"no allocation of {columns} columns is at address {address:#x}", _WHOLE)
         lane, column = np.arange(LANES)[:, None], np.flatnonzero(owner == address)[None]
         self._tell(by, "write", cta, lane, column)
         owner[owner == address] = -1
@@ -74,7 +79,7 @@ class TensorMemory:
         if not self._written[cta, lane, column].all():
             place = tuple(np.argwhere(~self._written[cta, lane, column])[0])
             lanes, columns = np.broadcast_arrays(lane, column)
-            self.refuse(by, f"nothing has written lane {lanes[place]}, column {columns[place]}")
+            self.refuse(by, f"nothing has written lane {lanes[place]}, column {columns[place]}", _FILLED)
         self._tell(by, "read", cta, lane, column)
         found: Array = self._cells[cta, lane, column]
         return found
@@ -106,6 +111,6 @@ class TensorMemory:
         for observer in self._wave.observers:
             observer.access(access)
 
-    def refuse(self, by: By, problem: str) -> NoReturn:
+    def refuse(self, by: By, problem: str, fix: str = _INSIDE) -> NoReturn:
         """Raise simulator.tensor-memory."""
-        fail(TENSOR_MEMORY, self._wave, by, problem=problem)
+        fail(TENSOR_MEMORY, self._wave, by, problem=problem, fix=fix)
