@@ -54,6 +54,14 @@ def a_constant_is_written():
     run(f"mov.u64 %rd1, {target}; cvta.{'const' if target == 'one' else 'shared'}.u64 %rd1, %rd1; st.u32 [%rd1], 2;")
 
 
+@program("simulator.metadata", located=False)
+def two_elements_in_one_place():
+    word = 0x44444404  # breaks
+    word = 0x44444444  # keeps
+    opcode, pair = "mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16", "{%r0, %r0}"
+    run(f"mov.u32 %r0, 0; mov.u32 %r1, {word}; {opcode} {{%r2, %r3}}, {pair}, {pair}, {pair}, %r1, 0;")
+
+
 @program("simulator.deadlock", located=False)
 def two_halves_of_a_warp_wait_for_each_other():
     low, high = "-1", "-1"  # breaks

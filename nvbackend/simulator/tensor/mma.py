@@ -91,6 +91,8 @@ class Mma:
     sparse: bool
     factors: int
     call: Callable[..., Array]
+    codes: Callable[[Array, int], Array] | None = None
+    """Of a sparse one: the code of each chunk of A, by the words of the threads and the selector."""
 
 
 Selected = tuple[Array, Array, Array]
@@ -109,6 +111,9 @@ def find(parts: tuple[str, ...], sm: int) -> Mma | None:
     b = b_fragment(k, n, width)
     c, d = (d_fragment(m, n, elements.width(one)) for one in (product.c, product.d))
 
+    def codes(metadata: Array, selector: int) -> Array:
+        return metadata_codes(metadata, selector, width, k // chunk_elements(width))
+
     def call(
         left: Array,
         right: Array,
@@ -121,12 +126,11 @@ def find(parts: tuple[str, ...], sm: int) -> Mma | None:
         if in_bytes:
             first, second = elements.from_bytes(product.a, first), elements.from_bytes(product.b, second)
         if metadata is not None:
-            codes = metadata_codes(metadata, selector, width, k // chunk_elements(width))
-            first, present = expanded(first, codes, width)
+            first, present = expanded(first, codes(metadata, selector), width)
         given = None if scales is None else _scales(found.types[4], found.factors, *scales)
         return d.fill(product(first, second, c.matrix(addend), present=present, scales=given))
 
-    return Mma(a, b, c, d, product, found.sparse, found.factors, call)
+    return Mma(a, b, c, d, product, found.sparse, found.factors, call, codes if found.sparse else None)
 
 
 def _product(found: Spelling, sm: int) -> Product | None:

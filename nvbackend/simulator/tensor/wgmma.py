@@ -54,6 +54,10 @@ class Wgmma:
         """Bytes of a row of A ("a") or B ("b"), K-major."""
         return (self.stored_k if operand == "a" else self.k) * self.bits // 8
 
+    def codes(self, metadata: Array, selector: int) -> Array:
+        """The code of each chunk of a sparse A, (.., 64, chunks), by the words of the threads."""
+        return of_warpgroup(metadata_codes(metadata, selector, self.bits, self.k // chunk_elements(self.bits)))
+
     def call(
         self,
         a: Array,
@@ -72,8 +76,7 @@ class Wgmma:
         before = np.zeros((len(a), M, self.n), np.uint32) if d is None else self.d.matrix(d)
         present = None
         if metadata is not None:
-            codes = metadata_codes(metadata, selector, self.bits, self.k // chunk_elements(self.bits))
-            a, present = expanded(a, of_warpgroup(codes), self.bits)
+            a, present = expanded(a, self.codes(metadata, selector), self.bits)
         return self.d.fill(self.product(a, np.swapaxes(b, -1, -2), before, present=present, signs=signs))
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from nvbackend.ptx.syntax import Instruction, Operand
+from nvbackend.simulator.calls.tensor.sparse_codes import check_codes
 from nvbackend.simulator.calls.together import chip, gathered, spread, warps
+from nvbackend.simulator.events import By
 from nvbackend.simulator.machine.compiling import Compiling
 from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.wave import Reader, Step, Wave
-from nvbackend.simulator.tensor import mma
+from nvbackend.simulator.tensor import elements, mma
 from nvbackend.simulator.tensor.fragments import Fragment
 
 
@@ -21,7 +23,7 @@ def compile(instruction: Instruction, place: Compiling) -> Step:
     d, a, b, c, *rest = instruction.operands
     readers = [fragment_reader(place, one, has) for one, has in ((a, found.a), (b, found.b), (c, found.c))]
     write = place.writes(d, register_type(found.d))
-    metadata, selector = None, 0
+    metadata, selector, in_order = None, 0, "sp" not in instruction.parts
     if found.sparse:
         metadata, selector = place.read(rest[0], "b32"), place.immediate(rest[1])
         rest = rest[2:]
@@ -34,8 +36,11 @@ def compile(instruction: Instruction, place: Compiling) -> Step:
     def multiply(wave: Wave, lanes: Lanes) -> None:
         fragments = [spread(lanes, reader(wave, lanes)) for reader in readers]
         extras: dict[str, Any] = {}
-        if metadata is not None:
-            extras = {"metadata": spread(lanes, metadata(wave, lanes)), "selector": selector}
+        if metadata is not None and found.codes is not None:
+            words = spread(lanes, metadata(wave, lanes))
+            codes, width = found.codes(words, selector), elements.width(found.product.a)
+            check_codes(wave, By(place.site, lanes.threads), codes, width, in_order=in_order)
+            extras = {"metadata": words, "selector": selector}
         if scales:
             extras["scales"] = tuple(
                 (spread(lanes, word(wave, lanes)), *spread(lanes, ids(wave, lanes))) for word, ids in scales

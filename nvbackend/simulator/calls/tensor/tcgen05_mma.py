@@ -7,6 +7,7 @@ import numpy as np
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.ptx.syntax import Address, Instruction, Vector
 from nvbackend.simulator.calls.tensor.pairs import ctas_of, shared_addresses, start
+from nvbackend.simulator.calls.tensor.sparse_codes import check_codes
 from nvbackend.simulator.calls.tensor.tmem import TensorMemory
 from nvbackend.simulator.events import Bits, By, Pending
 from nvbackend.simulator.machine.compiling import Compiling
@@ -222,7 +223,9 @@ class _Multiplication:
         lane, column, bit = metadata_cells(self.rows, chunks, found.width, self.shape.row_lanes[own])
         lane, column = self._cells("metadata", lane, column)
         words = self._read("the indices of A", cta, lane, column)
-        return expanded(stored, (words >> bit.astype(np.uint32)).astype(np.uint8) & np.uint8(15), found.width)
+        codes = (words >> bit.astype(np.uint32)).astype(np.uint8) & np.uint8(15)
+        check_codes(self.operation.wave, self.by, codes, found.width)
+        return expanded(stored, codes, found.width)
 
     def _scales(self, cta: int) -> Scales | None:
         found, factors = self.found, self.operation.form.factors

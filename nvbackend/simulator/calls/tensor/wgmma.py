@@ -13,6 +13,7 @@ from nvbackend.ptx.syntax import Instruction, Operand, Vector
 from nvbackend.simulator.calls.copies import groups
 from nvbackend.simulator.calls.in_common import in_common
 from nvbackend.simulator.calls.tensor.mma import fragment_reader, register_type
+from nvbackend.simulator.calls.tensor.sparse_codes import check_codes
 from nvbackend.simulator.calls.together import warpgroups
 from nvbackend.simulator.events import Addresses, Bits, By, Pending, Threads
 from nvbackend.simulator.machine.compiling import Compiling
@@ -186,7 +187,10 @@ class _Operation(Pending):
         b = self._matrices(firsts, self.b_words[chosen], found.n, found.row_bytes("b"), k_major=of_b, warps=one)
         extras: dict[str, Any] = {"signs": form.signs}
         if form.metadata is not None:
-            extras |= {"metadata": form.metadata(wave, lanes), "selector": form.selector}
+            words = form.metadata(wave, lanes)
+            by = By(self.site, threads, operation=self, proxy="async")
+            check_codes(wave, by, found.codes(words, form.selector), found.bits)
+            extras |= {"metadata": words, "selector": form.selector}
         before = form.d(wave, lanes) if adds else None
         form.write(wave, lanes, found.call(a, b, before, **extras))
 
