@@ -17,7 +17,7 @@ from nvbackend.dry_run.order.words import touch_of
 from nvbackend.dry_run.seam import ALL_LANES, RANK_SHIFT, Step, Unknown, Value
 from nvbackend.dry_run.values.ranges import bounds
 from nvbackend.dry_run.values.unknown import differs_by_data_alone
-from nvbackend.intrinsics.row.row import RegisterClass
+from nvbackend.intrinsics.row.row import RegisterClass, Row
 from nvbackend.intrinsics.row.semantics import Matrix, MemoryOperand
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import INSTRUCTION_DESCRIPTOR, MachineInstr, instruction_descriptor
@@ -29,8 +29,9 @@ _ROW_BYTES = 32
 """Bytes of K that one multiplication takes of each row of A and B, where neither is sparse."""
 _WARPS, _ROWS = 4, 16
 """Of a warpgroup, and the rows of A that each warp multiplies."""
-_KIND_BITS = {"f16": 16, "tf32": 32, "i8": 8}
-"""Bits of the elements of a tcgen05.mma, of the kinds whose matrices are followed."""
+_KIND_BITS = {"f16": 16, "tf32": 32, "i8": 8, "f8f6f4": 8, "mxf8f6f4": 8, "mxf4": 4, "mxf4nvf4": 4}
+"""Bits that an element of a tcgen05.mma of each kind has in shared memory."""
+_COPY = "tcgen05.cp"
 _PATTERN = 0x7FF
 """The bits of an address within two rows of the longest swizzle's pattern."""
 
@@ -176,11 +177,14 @@ class Footprints:
             return
         instr = step.instr
         assert instr.row is not None
-        is_wgmma = "shape" in instr.row.axes
+        is_copy = instr.row.opcode == _COPY
+        is_wgmma = not is_copy and "shape" in instr.row.axes
         matrix = (of_wgmma if is_wgmma else of_tcgen05)(word)
-        if matrix is None or not instr.semantics.multiplies:
-            found, swizzle = None, None
-        else:
+        found: list[_Chunks] | None = None
+        swizzle = None
+        if matrix is not None and is_copy:
+            found = [_of_copy(instr.row, matrix)]
+        elif matrix is not None and instr.semantics.multiplies:
             found, swizzle = (_of_wgmma if is_wgmma else _of_tcgen05)(instr, said, matrix), matrix.swizzle
         if found is None:
             start = (word & 0x3FFF) * CHUNK
@@ -221,27 +225,37 @@ def _of_tcgen05(instr: MachineInstr, said: MemoryOperand, matrix: SharedMatrix) 
     if packed is None or axes.get("sparse") or axes.get("weight_stationary") or kind not in _KIND_BITS:
         return None
     said_of = instruction_descriptor(packed, kind=kind)
+    if said_of.k96:
+        return None
     is_a = said.name[0] == "a"
     rows = (said_of.m if is_a else said_of.n) // (instr.semantics.cta_group or 1)
     transposed = said_of.transpose_a if is_a else said_of.transpose_b
     return [_chunks(matrix, rows, _KIND_BITS[kind], k_major=not transposed)]
 
 
+def _of_copy(row: Row, matrix: SharedMatrix) -> _Chunks:
+    """What a tcgen05.cp reads: rows of its shape, whatever their elements are."""
+    rows, _, bits = str(row.axes["shape"]).removesuffix("b").partition("x")
+    return _chunks(matrix, int(rows), 8, row_bytes=int(bits) // 8, k_major=True)
+
+
 @lru_cache(maxsize=1024)
-def _chunks(matrix: SharedMatrix, rows: int, bits: int, warp: int = -1, *, k_major: bool) -> _Chunks:
+def _chunks(
+    matrix: SharedMatrix, rows: int, bits: int, warp: int = -1, *, k_major: bool, row_bytes: int = _ROW_BYTES
+) -> _Chunks:
     """The chunks of a matrix, by those of the same one near the start of the memory; of one warp's rows alone."""
     low = matrix.start & _PATTERN
-    near, by = _near(replace(matrix, start=low), rows, bits, warp, k_major), matrix.start - low
+    near, by = _near(replace(matrix, start=low), rows, bits, warp, k_major, row_bytes), matrix.start - low
     first, last, low_bits = near.span
     return _Chunks(near.addresses + by, Span(first + by, last + by, low_bits | by))
 
 
 @lru_cache(maxsize=256)
-def _near(matrix: SharedMatrix, rows: int, bits: int, warp: int, k_major: bool) -> _Chunks:
+def _near(matrix: SharedMatrix, rows: int, bits: int, warp: int, k_major: bool, row_bytes: int) -> _Chunks:
     if k_major:
-        made = matrix.rows_of_k(rows, _ROW_BYTES)
+        made = matrix.rows_of_k(rows, row_bytes)
     else:
-        made = matrix.columns_of_k(rows * bits // 8, _ROW_BYTES * 8 // bits)
+        made = matrix.columns_of_k(rows * bits // 8, row_bytes * 8 // bits)
     made = made if warp < 0 else made[_ROWS * warp : _ROWS * (warp + 1)]
     addresses = _distinct(made.astype(np.int64))
     return _Chunks(addresses, span_of(addresses))

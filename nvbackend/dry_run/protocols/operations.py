@@ -114,12 +114,12 @@ class Operations:
         return brought
 
     def _ctas(self, step: Step, access: Access, mask: int | None, base: int) -> list[int]:
-        """The CTAs that an access is to: of a multicast, or of a pair that multiplies together, several."""
+        """The CTAs that an access is to: of a multicast, or of a pair that multiplies or copies together, several."""
         if access.writes and mask is not None:
             return [base + rank for rank in range(self._state.launch.cluster) if mask >> rank & 1]
         if access.rank >= 0:
             return [base + access.rank]
-        if step.instr.semantics.cta_group == 2 and step.instr.semantics.multiplies:
+        if step.instr.semantics.cta_group == 2 and not access.writes:
             first = step.cta & ~1
             return [first, first + 1]
         return [step.cta]

@@ -13,14 +13,25 @@ from nvbackend.dry_run.facts import facts_of
 from nvbackend.dry_run.order.footprints import Access, Footprints
 from nvbackend.dry_run.seam import Step
 from nvbackend.dry_run.when import When
+from nvbackend.intrinsics.copy import tcgen05_memory
 from nvbackend.intrinsics.mma import tcgen05, wgmma
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.isel.machine.function import INSTRUCTION_DESCRIPTOR, MachineInstr
 from nvbackend.simulator.tensor import descriptors
 
-BITS = {"f16": 16, "tf32": 32, "i8": 8}
-TYPES = {"f16": 1 << 4, "tf32": 1 << 4 | 2 << 7 | 2 << 10, "i8": 2 << 4 | 1 << 7 | 1 << 10}
-"""D of f32 or s32, A and B of the kind, in the instruction descriptor. PTX ISA 9.7.16.4.2."""
+BITS = {"f16": 16, "tf32": 32, "i8": 8, "f8f6f4": 8, "mxf8f6f4": 8, "mxf4": 4, "mxf4nvf4": 4}
+TYPES = {
+    "f16": 1 << 4,
+    "tf32": 1 << 4 | 2 << 7 | 2 << 10,
+    "i8": 2 << 4 | 1 << 7 | 1 << 10,
+    "f8f6f4": 1 << 4,
+    "mxf8f6f4": 1 << 23,
+    "mxf4": 1 << 7 | 1 << 10 | 1 << 23,
+    "mxf4nvf4": 1 << 7 | 1 << 10,
+}
+"""D of f32 or s32, A and B of the kind, its factors, in the instruction descriptor. PTX ISA 9.7.16.4.2."""
+SCALED = {"mxf8f6f4": ".block_scale.scale_vec::1X", "mxf4": ".block_scale", "mxf4nvf4": ".block_scale.scale_vec::4X"}
+NO_TRANSPOSE = ("i8", "mxf4", "mxf4nvf4")
 SWIZZLES = {"tcgen05": (0, 1, 2, 4, 6), "wgmma": (0, 2, 4, 6)}
 """The codes in bits 61 to 63; wgmma has them from bit 62 on."""
 ALL_LANES = 0xFFFF_FFFF
@@ -56,11 +67,12 @@ def _places(accesses: list[Access], operand: str) -> list[list[int]]:
 def test_tcgen05_reads_the_chunks_of_its_share(kind: str, group: int) -> None:
     rng = random.Random(f"{kind} {group}")
     for transpose_a, transpose_b in [(0, 0), (0, 1), (1, 0), (1, 1)] * 2:
-        if kind == "i8" and transpose_a + transpose_b:
+        if kind in NO_TRANSPOSE and transpose_a + transpose_b:
             continue
         m, n = 128 * group, rng.choice((64, 128, 256))
-        packed = TYPES[kind] | transpose_a << 15 | transpose_b << 16 | n // 8 << 17 | m // 16 << 24
-        instr = MachineInstr("mma", _row(f"tcgen05.mma.cta_group::{group}.kind::{kind}"),
+        rows = m // 128 << 27 if kind in SCALED else m // 16 << 24
+        packed = TYPES[kind] | transpose_a << 15 | transpose_b << 16 | n // 8 << 17 | rows
+        instr = MachineInstr("mma", _row(f"tcgen05.mma.cta_group::{group}.kind::{kind}{SCALED.get(kind, '')}"),
                              words={INSTRUCTION_DESCRIPTOR: packed})  # fmt: skip
         words = {"a_desc": _word(rng, "tcgen05"), "b_desc": _word(rng, "tcgen05")}
         found = _accesses(instr, **words)
@@ -77,8 +89,6 @@ def test_tcgen05_reads_the_chunks_of_its_share(kind: str, group: int) -> None:
     [
         ("tcgen05.mma.sp.cta_group::1.kind::f16", True, False),
         ("tcgen05.mma.ws.cta_group::1.kind::f16", True, False),
-        ("tcgen05.mma.cta_group::1.kind::f8f6f4", True, False),
-        ("tcgen05.mma.cta_group::1.kind::mxf4.block_scale", True, False),
         ("tcgen05.mma.cta_group::1.kind::f16", False, False),
         ("tcgen05.mma.cta_group::1.kind::f16", True, True),
         ("wgmma.mma_async.sp.sync.aligned.m64n64k32.f32.f16.f16", True, False),
@@ -92,6 +102,27 @@ def test_of_other_matrices_the_first_chunk_is_known(ptx: str, has_words: bool, a
     found = _accesses(instr, **words)
     for operand, word in words.items():
         assert _places(found, operand) == [[(word & 0x3FFF) * 16]]
+
+
+def test_of_a_k_of_96_the_first_chunk_is_known() -> None:
+    packed = TYPES["mxf4nvf4"] | 64 // 8 << 17 | 1 << 27 | 1 << 31
+    row = _row("tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X")
+    instr = MachineInstr("mma", row, words={INSTRUCTION_DESCRIPTOR: packed})
+    words = dict.fromkeys(("a_desc", "b_desc"), _word(random.Random(96), "tcgen05"))
+    assert _places(_accesses(instr, **words), "a_desc") == [[(words["a_desc"] & 0x3FFF) * 16]]
+
+
+@pytest.mark.parametrize("row", [row for row in tcgen05_memory.rows() if row.opcode == "tcgen05.cp"], ids=str)
+def test_a_copy_to_tensor_memory_reads_the_rows_of_its_shape(row: Row) -> None:
+    rng = random.Random(row.ptx)
+    word = _word(rng, "tcgen05")
+    lanes, bits = (int(one) for one in str(row.axes["shape"]).removesuffix("b").split("x"))
+    matrix = descriptors.of_tcgen05(word)
+    assert matrix is not None
+    expected = matrix.chunks(lanes, bits // 8, k_major=True, bits=8)
+    found = _accesses(MachineInstr("cp", row), source=word, tmem=0)
+    assert _places(found, "source") == [sorted(set(expected.ravel().tolist()))]
+    assert all(one.part.size == 16 and not one.writes for one in found)
 
 
 @pytest.mark.parametrize(
