@@ -246,15 +246,14 @@ class Kinds:
     annotation allows a class of arguments is found once.
     """
 
+    __slots__ = ("_allowed", "_function", "_names", "_said", "always", "may_be_odd", "right")
+
     def __init__(self, function: Callable[..., Any], *, looks: bool = True) -> None:
         self._function = inspect.unwrap(function)
         annotations = getattr(self._function, "__annotations__", {})
-        by_name = {name: annotation for name, annotation in annotations.items() if name != "return"}
-        self._flags = {name: annotation for name, annotation in by_name.items() if annotation in _FLAGS}
-        self._values = {name for name, annotation in by_name.items() if _is_a_values(str(annotation))}
-        self._texts = {name for name, annotation in by_name.items() if annotation in _TEXTS}
-        self._elements = {name for name, annotation in by_name.items() if annotation in _ELEMENTS}
-        self.always = looks and bool(self._flags or self._values or self._texts or self._elements)
+        each = ((name, _said(str(annotation))) for name, annotation in annotations.items() if name != "return")
+        self._said = {name: said for name, said in each if said}
+        self.always = looks and bool(self._said)
         """Whether arguments of any class are to be looked at."""
         code = self._function.__code__
         self._names = code.co_varnames[: code.co_argcount]
@@ -280,20 +279,20 @@ class Kinds:
         """Arguments of these classes are right where that depends on nothing but their classes."""
         kinds: list[Any] = [*map(type, args), *map(type, kwargs.values())]
         of_classes = all(kind is bool or is_plain(kind) for kind in kinds)
-        named = (*zip(self._names, args, strict=False), *kwargs.items())
-        flags = any(name in self._flags and type(argument) is int for name, argument in named)
+        named = (*zip(self._names, args, strict=False), *kwargs.items()) if self._said else ()
+        flags = any(type(argument) is int and self._said.get(name) in _FLAGS for name, argument in named)
         if of_classes and not flags and len(self.right) < _MOST_CLASSES:
             self.right.add(classes)
 
     def _is_allowed(self, name: str, argument: Any) -> bool:
         kind: Any = type(argument)
-        if name in self._flags:
-            return is_flag(argument) or (argument is None and self._flags[name] != "bool")
-        if name in self._values and isinstance(argument, (int, float)):
+        said = self._said.get(name)
+        if said in _FLAGS:
+            return is_flag(argument) or (argument is None and said != "bool")
+        if said is _VALUE and isinstance(argument, (int, float)):
             return False
         if is_plain(kind):
-            refusing = self._elements if kind is str else self._texts if kind.__name__ in AT_RUN_TIME else ()
-            return name not in refusing
+            return said != (_ELEMENT if kind is str else _TEXT if kind.__name__ in AT_RUN_TIME else "")
         if kind is bool:
             return self._function.__annotations__.get(name) not in _NUMBERS
         if isinstance(argument, (list, tuple)) and any(map(_is_llvmlites, argument)):
@@ -312,16 +311,17 @@ LLVMLITE = "llvmlite."
 _MOST_CLASSES = 256
 _CONTAINERS = (tuple, list, dict, set, frozenset, bytes, bytearray)
 _FLAGS = ("bool", "bool | None")
-_TEXTS = ("str", "str | None")
+_VALUE, _TEXT, _ELEMENT = "a value", "a text", "an element type"
 _ELEMENTS = ("ElementType", "ElementType | None")
+_SAID = {each: each for each in _FLAGS} | {"str": _TEXT, "str | None": _TEXT} | dict.fromkeys(_ELEMENTS, _ELEMENT)
 _WITH_NUMBERS = {"Operand", "Number", "int", "float", "bool", "object", "Any"}
 
 
 @lru_cache(1024)
-def _is_a_values(annotation: str) -> bool:
-    """Whether it takes run-time values and no numbers of Python's: a state, a policy, a descriptor."""
-    parts = set(annotation.split(" | "))
-    return "Value" in parts and parts.isdisjoint(_WITH_NUMBERS)
+def _said(annotation: str) -> str:
+    """What an annotation says that a call checks, if anything; a value cannot be a number of Python's."""
+    parts = annotation.split(" | ")
+    return _SAID.get(annotation, _VALUE if "Value" in parts and _WITH_NUMBERS.isdisjoint(parts) else "")
 
 
 @lru_cache(1024)
