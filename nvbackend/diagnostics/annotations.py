@@ -51,9 +51,15 @@ def _parsed(annotation: str) -> ast.expr:
     return ast.parse(annotation, mode="eval").body
 
 
-@lru_cache(4096)
 def text(node: ast.expr) -> str:
     """A part of an annotation as Python writes it."""
+    return node.id if type(node) is ast.Name else _unparsed(node)
+
+
+@lru_cache(4096)
+def _unparsed(node: ast.expr) -> str:
+    if type(node) is ast.Constant and node.value is None:
+        return "None"  # this, and nearly all others are names, which Python takes long to write
     return ast.unparse(node)
 
 
