@@ -140,8 +140,11 @@ def _assignment(name: str, value: str, *, frozen: bool) -> str:
 
 def _slot(cls: type, name: str) -> MemberDescriptorType | None:
     """The slot that holds the attribute in objects of the class, if one does."""
-    member = next((vars(each)[name] for each in cls.__mro__ if name in vars(each)), None)
-    return member if isinstance(member, MemberDescriptorType) else None
+    for each in cls.__mro__:
+        if name in vars(each):
+            member = vars(each)[name]
+            return member if type(member) is MemberDescriptorType else None
+    return None
 
 
 def _hash(cls: Any, scope: dict[str, Any]) -> _Method:

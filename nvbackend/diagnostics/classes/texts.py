@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
 
@@ -26,28 +26,25 @@ def compiled(
     It is as if it were written in the module whose names are `scope`.
     """
     lines = "\n  ".join([f" def {name}({', '.join(arguments)}):", *body])
-    code = _code(f"def make({', '.join(outside)}):\n{lines}\n return {name}")
-    names = dict(zip(numbered(len(fields)), fields, strict=True))
-    make = FunctionType(_renamed(code, names), scope)
-    method: Callable[..., Any] = make(**outside)
-    return method
+    code = _code(f"def make({', '.join(outside)}):\n{lines}")
+    closure = tuple([CellType(outside[each]) for each in code.co_freevars])
+    return FunctionType(_renamed(code, dict(zip(numbered(len(fields)), fields, strict=True))), scope, name, None, closure)
 
 
 @functools.cache
 def _code(text: str) -> CodeType:
-    """The code of the function that is all of a text."""
-    return next(each for each in compile(text, "<string>", "exec").co_consts if isinstance(each, CodeType))
+    """The code of the method in the function that is all of a text."""
+    return _inside(_inside(compile(text, "<string>", "exec")))
+
+
+def _inside(code: CodeType) -> CodeType:
+    return next(each for each in code.co_consts if isinstance(each, CodeType))
 
 
 def _renamed(code: CodeType, names: Mapping[str, str]) -> CodeType:
-    """The code with other names, also in the functions inside it."""
-
-    def other(part: Any) -> Any:
-        if type(part) is CodeType:
-            return _renamed(part, names)
-        return names.get(part, part) if type(part) is str else part
-
-    variables, attributes, constants = (
-        tuple(map(other, parts)) for parts in (code.co_varnames, code.co_names, code.co_consts)
+    """The code with other names."""
+    return code.replace(
+        co_varnames=tuple([names.get(each, each) for each in code.co_varnames]),
+        co_names=tuple([names.get(each, each) for each in code.co_names]),
+        co_consts=tuple([names.get(each, each) if type(each) is str else each for each in code.co_consts]),
     )
-    return code.replace(co_varnames=variables, co_names=attributes, co_consts=constants)
