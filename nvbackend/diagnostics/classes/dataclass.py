@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["dataclass"]
 
 _Method = Callable[..., Any]
+_FORMS = ("ClassVar", "InitVar", "KW_ONLY")
+"""What annotations say of names that are not fields."""
 _ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
 
 
@@ -36,7 +38,7 @@ def _made(cls: Any, asked: dict[str, bool]) -> Any:
     # Python compares a class's being frozen with that of its bases.
     inherits = frozen and any(map(dataclasses.is_dataclass, cls.__mro__[1:]))
     only_fields = {**asked, "init": False, "repr": False, "eq": False, "order": False, "unsafe_hash": False}
-    cls = dataclasses.dataclass(**{**only_fields, "frozen": inherits})(cls)
+    cls = _with_fields(cls, {**only_fields, "frozen": inherits})
     parameters = cls.__dataclass_params__
     parameters.init, parameters.repr, parameters.eq = (asked.get(name, True) for name in ("init", "repr", "eq"))
     parameters.order, parameters.unsafe_hash = asked.get("order", False), asked.get("unsafe_hash", False)
@@ -49,6 +51,26 @@ def _made(cls: Any, asked: dict[str, bool]) -> Any:
         for name, method in (("__getstate__", _state), ("__setstate__", _restore)):
             if name not in vars(cls):
                 setattr(cls, name, method)
+    return cls
+
+
+def _with_fields(cls: Any, asked: dict[str, bool]) -> Any:
+    """The class as Python's decorator makes it.
+
+    That looks for the forms in each annotation that is a text, by patterns, which takes as long as all else: it gets
+    none where no text has one of their names.
+    """
+    annotations = vars(cls).get("__annotations__", {})
+    texts = dict(annotations)
+    if any(map(" ".join(map(str, texts.values())).__contains__, _FORMS)):
+        return dataclasses.dataclass(**asked)(cls)
+    annotations.update(dict.fromkeys(texts, object))
+    try:
+        cls = dataclasses.dataclass(**asked)(cls)
+    finally:
+        annotations.update(texts)
+    for name, text in texts.items():
+        cls.__dataclass_fields__[name].type = text
     return cls
 
 

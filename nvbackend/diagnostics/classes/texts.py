@@ -28,7 +28,9 @@ def compiled(
     lines = "\n  ".join([f" def {name}({', '.join(arguments)}):", *body])
     code = _code(f"def make({', '.join(outside)}):\n{lines}")
     closure = tuple([CellType(outside[each]) for each in code.co_freevars])
-    return FunctionType(_renamed(code, dict(zip(numbered(len(fields)), fields, strict=True))), scope, name, None, closure)
+    return FunctionType(
+        _renamed(code, dict(zip(numbered(len(fields)), fields, strict=True))), scope, name, None, closure
+    )
 
 
 @functools.cache

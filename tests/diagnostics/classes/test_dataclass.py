@@ -108,6 +108,17 @@ def _keyword(decorate: Decorator) -> Any:
     return decorate(Keyword)
 
 
+def _marked(decorate: Decorator) -> Any:
+    class Marked:
+        """Marks the fields that are given by name."""
+
+        value: int
+        _: dataclasses.KW_ONLY
+        x: int = 1
+
+    return decorate(Marked)
+
+
 def _child(decorate: Decorator) -> Any:
     base = _points(decorate)
 
@@ -120,7 +131,7 @@ def _child(decorate: Decorator) -> Any:
     return decorate(Child)
 
 
-MAKERS = (_points, _empty, _single, _own, _hashed, _keyword, _child)
+MAKERS = (_points, _empty, _single, _own, _hashed, _keyword, _marked, _child)
 ARGUMENTS: tuple[tuple[tuple[object, ...], dict[str, object]], ...] = (
     *(((), {}), ((1,), {}), ((2,), {}), ((float("nan"),), {}), ((1, "b"), {}), ((1, "a", 1.5, [2]), {})),
     *(((), {"x": 1}), ((), {"value": 1}), ((), {"x": 2, "tags": [1], "hidden": 4}), ((1, 2, 3, 4, 5, 6, 7), {})),
@@ -149,6 +160,7 @@ def _facts(cls: Any) -> dict[str, object]:
     facts: dict[str, object] = {
         "signature": str(inspect.signature(cls)),
         "annotations": cls.__init__.__annotations__ if "__init__" in vars(cls) else None,
+        "written": vars(cls).get("__annotations__"),
         "parameters": repr(cls.__dataclass_params__),
         "fields": [(each.name, each.type, each.init, each.kw_only) for each in dataclasses.fields(cls)],
         "match": vars(cls).get("__match_args__"),
