@@ -58,8 +58,17 @@ class Binder:
         if self._names and len(self._names) != len(arguments):
             problem = f"it takes {len(arguments)} argument(s), and names={list(self._names)} has {len(self._names)}"
             self._fail(problem, "pass one name per argument, or none")
+        for variable, one in zip(variables, arguments, strict=True):
+            self._check_types(variable, one)
         self._map([array for one in arguments for array in _arrays(one)], variables, arguments)
         return tuple(self._bytes(variable, one) for variable, one in zip(variables, arguments, strict=True))
+
+    def _check_types(self, variable: Variable, argument: object) -> None:
+        """Raises simulator.launch for an array whose bytes are not the numbers that a kernel would read."""
+        for array in _arrays(argument):
+            if array.dtype.hasobject or not array.dtype.isnative:
+                text = f"{variable.name} is given an array of {array.dtype.str}"
+                self._fail(text, "pass an array of numbers in the order of bytes of this machine")
 
     def _map(self, arrays: list[NDArray[Any]], variables: Sequence[Variable], arguments: Sequence[object]) -> None:
         """Give memory of this process addresses; arrays that overlap share theirs."""
