@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -111,6 +113,20 @@ def test_the_roofline_of_the_gemm() -> None:
         assert roof.bound == ("bytes" if per_byte * bandwidth < 989.4 else "operations")
         assert roof.rate == pytest.approx(min(per_byte * bandwidth, 989.4))
         assert roof.peak == pytest.approx(989.4)
+
+
+def test_a_kernel_that_moves_nothing_has_operations_alone() -> None:
+    @nvb.kernel("sm_90", threads=32)
+    def spun(k, x: nvb.Pointer(f32, align=4)):
+        value = k.var(1.0)
+        with k.range(8):
+            value *= 1.5
+        x[k.thread_id()] = value
+
+    kernel = spun.compile(assemble=False)
+    (roof, _) = rooflines(kernel.target, work_by_loop(kernel))
+    assert str(roof) == f"H100 SXM: operations alone, {roof.rate:.3g} of {roof.peak:g} T/s"
+    json.dumps(kernel.figures(), allow_nan=False)
 
 
 def test_a_kernel_without_operations_has_bytes_alone() -> None:

@@ -61,21 +61,23 @@ CHIPS: Mapping[int, Sequence[Chip]] = {
 class Roofline:
     """What bounds one round of each inner loop on a chip: "operations" or "bytes", and the rate that is left.
 
-    `rate` and `peak` are in 10^12 operations a second (bytes where there are no operations).
+    `rate` and `peak` are in 10^12 operations a second (bytes where there are no operations); `per_byte` is how many
+    operations there are for each byte, None where no byte moves.
     """
 
     chip: str
     bound: str
-    per_byte: float
+    per_byte: float | None
     rate: float
     peak: float
     most: bool
 
     def __str__(self) -> str:
-        unit = "T/s" if self.per_byte else "TB/s"
-        if not self.per_byte:
-            return f"{self.chip}: bytes alone, {self.peak:g} {unit}"
-        bound = f"{self.rate:.3g} of {self.peak:g} {unit}"
+        if self.per_byte == 0:
+            return f"{self.chip}: bytes alone, {self.peak:g} TB/s"
+        bound = f"{self.rate:.3g} of {self.peak:g} T/s"
+        if self.per_byte is None:
+            return f"{self.chip}: operations alone, {bound}"
         return f"{self.chip}: {self.bound} bound it, {self.per_byte:.3g} operations a byte, {bound}"
 
 
@@ -99,7 +101,7 @@ def _roofline(chip: Chip, work: Work) -> Roofline | None:
         return Roofline(chip.name, "bytes", 0.0, chip.bandwidth, chip.bandwidth, work.most) if moved else None
     peak = operations / on_operations
     bound = "bytes" if on_bytes > on_operations else "operations"
-    per_byte = operations / moved if moved else float("inf")
+    per_byte = operations / moved if moved else None
     return Roofline(chip.name, bound, per_byte, operations / max(on_bytes, on_operations), peak, work.most)
 
 
