@@ -271,7 +271,8 @@ VECTOR_WIDTH = Rule(
 SUB_BYTE = Rule(
     id="memory.sub-byte",
     message="a step of {count} {element} elements of {bits} bits is not known to be a whole number of bytes",
-    fix="step in bytes: address.byte_offset(...); what is loaded or stored are bytes, address.cast(nvb.u8)[...]",
+    fix="step in bytes: address.byte_offset(...); load and store bytes: address.cast(nvb.u8)[...]; make a tensor of "
+    "words, which the tiles of an mma are: k.tensor(address.cast(nvb.u32), layout)",
     why="An address names a byte; the step would be rounded to another element.",
     reference="PTX ISA 6.4.1 (byte addressing)",
 )

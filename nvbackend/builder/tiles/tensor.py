@@ -238,7 +238,7 @@ def make_tensor(k: FunctionBuilder, address: Address, layout: AnyLayout, *, mult
     if address._k is not k.core:
         rules.FOREIGN_VALUE.fail(owner=address._k.name, user=k.name)
     if address.element.bits % BYTE_BITS:
-        rules.SUB_BYTE.fail(count="a run-time number of", element=address.element, bits=address.element.bits)
+        rules.SUB_BYTE.fail(count="any number of", element=address.element, bits=address.element.bits)
     plain = layout.layout_b if isinstance(layout, ComposedLayout) else layout
     strides = list(leaves(plain.stride))
     known = [stride if isinstance(stride, int) else 0 for stride in strides]
