@@ -84,10 +84,11 @@ class Text:
     def fail(self, offset: int, found: str, expected: str) -> NoReturn:
         """Raises ptx.syntax at a character."""
         position = self.position(offset)
+        line = self.line(position)
         SYNTAX.fail(
             at=self.location(position),
             column=position.column,
             found=found,
             expected=expected,
-            text=self.line(position),
+            text=f": {line}" if line else "",
         )

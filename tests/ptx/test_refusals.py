@@ -50,6 +50,13 @@ def test_a_wrong_text_is_refused_at_its_line(text, rule, line):
     assert (rule, "kernel.ptx", line) in refusals(text)
 
 
+def test_an_empty_text_is_not_quoted():
+    with pytest.raises(DiagnosticError) as caught:
+        parse("", "kernel.ptx")
+    (found,) = caught.value.diagnostics
+    assert found.message == "column 1: the end of the text where '.version' is expected"
+
+
 def test_inner_blocks_may_declare_a_name_again():
     body = ".reg .b32 %r; { .reg .b64 %r; mov.b64 %r, 0; } mov.b32 %r, %tid.x; bra L; L: ret;"
     names = resolve(parse(HEAD + f".entry k() {{ {body} }}"))

@@ -42,7 +42,8 @@ def statements_of(whole: str, source: str) -> tuple[Statement, ...]:
     assert body is not None
     text, *rest = [each for each in body.statements if not isinstance(each, Variable)]
     if not isinstance(text, Block) or len(rest) != _AFTER:
-        SYNTAX.fail(column=1, found="'}'", expected="a statement", text=f"{source} closes a brace that it did not open")
+        shown = f": {source} closes a brace that it did not open"
+        SYNTAX.fail(column=1, found="'}'", expected="a statement", text=shown)
     return text.statements
 
 
