@@ -17,6 +17,7 @@ from nvbackend.intrinsics.words.tcgen05_control import SEED_KINDS
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
+_FIELDS = "of a wgmma-desc: start_address=0x400 leading_byte_offset=16 stride_byte_offset=1024 swizzle=B128"
 _YES_NO = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -24,7 +25,7 @@ def add_to(commands: Commands) -> None:
     """The command's arguments."""
     parser = commands.add_parser("encode", help="print a descriptor or another packed word", description=__doc__)
     add_format(parser)
-    parser.add_argument("fields", nargs="+", metavar="FIELD=VALUE", help="such as start_address=0x400 swizzle=B128")
+    parser.add_argument("fields", nargs="+", metavar="FIELD=VALUE", help=_FIELDS)
     parser.add_argument("--json", action="store_true", help="print a JSON object with the word")
     parser.set_defaults(run=run)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from nvbackend.cli import rules
 from nvbackend.cli.files.source_file import ProgramError
+from nvbackend.cli.files.text_file import content_of
 from nvbackend.cli.text import count
 
 if TYPE_CHECKING:
@@ -62,12 +63,7 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
 
 def _texts(file: str, target: str | None) -> Iterator[tuple[str, str]]:
     """PTX, and the name of each text, which diagnostics point to."""
-    try:
-        content = Path(file).read_bytes()
-    except (OSError, ValueError) as error:  # a name with a zero byte
-        why = getattr(error, "strerror", error)
-        shown = file if file.isprintable() and file else repr(file)
-        rules.LINT.fail(problem=f"{shown} cannot be read: {why}", fix="name a file of PTX or LLVM IR")
+    content = content_of(file, rules.LINT, "name a file of PTX or LLVM IR")
     if content.startswith((_ELF, *_FATBIN)):
         yield from _embedded(file, content)
         return

@@ -14,7 +14,7 @@ USAGE = Rule(
 SIMULATE = Rule(
     id="cli.simulate",
     message="{problem}",
-    fix="nvbackend simulate kernel.ptx --grid 2 --block 128 --arg f32[256]=normal --arg f32[256] --arg 256",
+    fix="{fix}",
     why="There is nothing that could be run.",
     reference="nvbackend simulate --help",
 )

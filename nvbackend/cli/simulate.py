@@ -9,11 +9,11 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from nvbackend.cli import rules
 from nvbackend.cli.files.source_file import ProgramError
+from nvbackend.cli.files.text_file import text_of
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, caller_location
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ _TYPES = {
     **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
 }
 """Types of arrays, and NumPy's names of them."""
+_KINDS = "biufcV"
+"""Kinds of NumPy types that are numbers, or bits of other types."""
 _MAP_SHAPE = (128,)
 """The shape of a parameter that is a tensor map."""
 _CONTENTS = ("zeros", "ones", "arange", "normal", "random")
@@ -35,6 +37,7 @@ _MOST_BYTES = 1 << 33
 """Of an array: more would swap for hours before the first instruction."""
 _SHOWN = 8
 """Elements of an array that are printed."""
+_EXAMPLE = "nvbackend simulate kernel.ptx --grid 2 --block 128 --arg f32[256]=normal --arg f32[256] --arg 256"
 
 
 def add_to(commands: Commands) -> None:
@@ -63,14 +66,13 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
     """The command's output. Raises cli.simulate, and what reading and running the kernel raises."""
     import nvbackend as nvb
 
-    try:
-        text = Path(arguments.file).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:  # no text, or a name with a zero byte
-        shown = arguments.file if arguments.file.isprintable() else repr(arguments.file)
-        rules.SIMULATE.fail(problem=f"{shown} cannot be read: {error}")
+    text = text_of(arguments.file, rules.SIMULATE, "name a file of PTX")
+    if arguments.file.endswith(".py"):
+        fix = f"nvbackend build {arguments.file} --show ptx --plain prints the PTX of its kernel"
+        _refuse(f"{arguments.file} is a program of Python, not PTX", fix)
     module = nvb.simulator.Simulator().load(text, source=arguments.file)
     if not module.kernels:
-        rules.SIMULATE.fail(problem=f"{arguments.file} has no kernel")
+        _refuse(f"{arguments.file} has no kernel", "name a file of PTX with an .entry")
     _check_parameters(text, arguments.kernel or module.kernels[0])
     values = [_value(argument) for argument in arguments.arg]
     report = _launched(module, values, arguments)
@@ -89,6 +91,10 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
             yield f"{place}: {spelling}: {_shown(value)}\n"
 
 
+def _refuse(problem: str, fix: str = _EXAMPLE) -> NoReturn:
+    rules.SIMULATE.fail(problem=problem, fix=fix)
+
+
 def _check_parameters(text: str, kernel: str) -> None:
     """Raises cli.simulate for a parameter that no --arg is: a tensor map."""
     from nvbackend.ptx import parse
@@ -96,9 +102,10 @@ def _check_parameters(text: str, kernel: str) -> None:
     functions = (each for each in parse(text).functions if each.name == kernel)
     maps = [variable.name for each in functions for variable in each.parameters if variable.shape == _MAP_SHAPE]
     if maps:
-        rules.SIMULATE.fail(
-            problem=f"{kernel} takes tensor maps ({', '.join(maps)}), which the command line cannot bind: launch it in "
-            "Python, nvb.simulator.Simulator().load(ptx).launch(..., args=[nvb.TensorMap(...).bind(array), ...])"
+        _refuse(
+            f"{kernel} takes tensor maps ({', '.join(maps)}), which the command line cannot bind",
+            "launch it in Python: nvb.simulator.Simulator().load(ptx).launch(..., "
+            "args=[nvb.TensorMap(...).bind(array), ...])",
         )
 
 
@@ -123,7 +130,7 @@ def _launched(module: Any, values: list[Any], arguments: argparse.Namespace) -> 
     except DiagnosticError as error:
         raise ProgramError([_of_the_text(each, shell) for each in error.diagnostics]) from None
     except MemoryError:
-        rules.SIMULATE.fail(problem="this machine has too little memory for the launch: try smaller arrays or CTAs")
+        _refuse("this machine has too little memory for the launch", "try smaller arrays or CTAs")
 
 
 def _of_the_text(diagnostic: Diagnostic, shell: Location | None) -> Diagnostic:
@@ -154,23 +161,34 @@ def _extents(text: str) -> tuple[int, ...]:
 
 def _value(text: str) -> Any:
     """The argument that a text means."""
-    import numpy as np
-
     match = _ARRAY.fullmatch(text)
     try:
         if match is not None:
             return _array(match)
         if text.endswith(".npy"):
-            return np.load(text)
+            return _loaded(text)
         return int(text, 0) if _INTEGER.fullmatch(text) else float(text)
-    except OSError as error:
-        rules.SIMULATE.fail(problem=f"{text} cannot be read: {error}")
     except MemoryError:
-        rules.SIMULATE.fail(problem=f"{text} does not fit into the memory of this machine")
-    except (ValueError, EOFError) as error:
-        why = f": {error}" if text.endswith(".npy") else f" of {', '.join(_TYPES)}"
-        problem = f"{text!r} is not a number, an .npy file or an array such as f32[64,64]=normal{why}"
-        rules.SIMULATE.fail(problem=problem)
+        _refuse(f"{text} does not fit into the memory of this machine")
+    except ValueError:
+        kinds = ", ".join(_TYPES)
+        _refuse(f"{text!r} is not a number, an .npy file or an array such as f32[64,64]=normal of {kinds}")
+
+
+def _loaded(file: str) -> Any:
+    """The array of a file, in this machine's order of bytes."""
+    import numpy as np
+
+    try:
+        with open(file, "rb") as opened:
+            array = np.lib.format.read_array(opened)
+    except OSError as error:
+        _refuse(f"{file} cannot be read: {error.strerror}", "name an .npy file, or write an array: f32[256]=normal")
+    except ValueError:
+        array = None
+    if array is None or array.dtype.kind not in _KINDS:
+        _refuse(f"{file} is not an .npy file of numbers", "write it by numpy.save")
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def _array(match: re.Match[str]) -> Any:
@@ -178,14 +196,14 @@ def _array(match: re.Match[str]) -> Any:
 
     shape = tuple(int(extent) for extent in match["shape"].split(","))
     if match["type"] not in _TYPES:
-        rules.SIMULATE.fail(problem=f"{match[0]}: an array is of {', '.join(_TYPES)}, not of {match['type']}")
+        _refuse(f"{match[0]}: an array is of {', '.join(_TYPES)}, not of {match['type']}")
     dtype = np.dtype(_TYPES[match["type"]])
     size = math.prod(shape) * dtype.itemsize
     if size > _MOST_BYTES:
-        rules.SIMULATE.fail(problem=f"{match[0]} has {size} bytes; an array has at most {_MOST_BYTES}")
+        _refuse(f"{match[0]} has {size} bytes; an array has at most {_MOST_BYTES}")
     content = match["content"] or "zeros"
     if content not in _CONTENTS:
-        rules.SIMULATE.fail(problem=f"{content} is not what an array is filled with: that is {', '.join(_CONTENTS)}")
+        _refuse(f"{content} is not what an array is filled with: that is {', '.join(_CONTENTS)}")
     if content == "random":
         random = np.random.default_rng(0)
         if dtype.kind == "f":

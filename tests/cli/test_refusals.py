@@ -44,7 +44,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["explain", "bytes.ptx:3"], "bytes.ptx is not text", "name a file of PTX and a line of it"),
         (["explain", "empty.ptx:1"], "empty.ptx has no instructions", "name a file that has a function"),
         (["build", "empty.py"], "empty.py has no kernel", "define one at its top level: @nvb.kernel(...)"),
-        (["simulate", "empty.ptx"], "empty.ptx has no kernel", "nvbackend simulate kernel.ptx"),
+        (["explain", "empty.ptx"], "empty.ptx names no line", "add the number of one: empty.ptx:20"),
+        (["explain", "empty.ptx:x"], "empty.ptx:x names no line", "add the number of one: empty.ptx:20"),
+        (["simulate", "empty.ptx"], "empty.ptx has no kernel", "name a file of PTX with an .entry"),
+        (["simulate", "none.ptx"], "none.ptx cannot be read: No such file or directory", "name a file of PTX"),
+        (["simulate", "bytes.ptx"], "bytes.ptx is not text", "name a file of PTX"),
+        (["simulate", "empty.py"], "empty.py is a program of Python, not PTX", "nvbackend build empty.py --show ptx"),
         (["draw", LAYOUT, "--operand", "a"], "a layout has no operands (--operand)", "draw a layout as it is"),
         (
             ["draw", LAYOUT, "--access", "16"],

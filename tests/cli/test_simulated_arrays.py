@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -70,7 +72,7 @@ def test_extents_are_one_to_three(count: int) -> None:
         ("f32[17]", "f32[17] has 68 bytes; an array has at most 64"),
         ("s8[5,13]", "s8[5,13] has 65 bytes; an array has at most 64"),
         ("x", "'x' is not a number, an .npy file or an array such as f32[64,64]=normal of "),
-        ("none.npy", "none.npy cannot be read: "),
+        ("none.npy", "none.npy cannot be read: No such file or directory"),
     ],
 )
 def test_what_is_no_array(text: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,3 +83,34 @@ def test_what_is_no_array(text: str, problem: str, monkeypatch: pytest.MonkeyPat
     (found,) = caught.value.diagnostics
     assert found.rule_id == "cli.simulate"
     assert found.message.startswith(problem)
+
+
+def _empty(_file: Path) -> bytes:
+    return b""
+
+
+def _truncated(file: Path) -> bytes:
+    np.save(file, np.ones(4, np.float32))
+    return file.read_bytes()[:-1]
+
+
+def _texts(file: Path) -> bytes:
+    np.save(file, np.array(["one", "two"]))
+    return file.read_bytes()
+
+
+@pytest.mark.parametrize("content", [_empty, lambda _: b"\xff\xfe\x00", lambda _: b"PK\x03\x04", _truncated, _texts])
+def test_what_is_no_npy_file(content: Callable[[Path], bytes], tmp_path: Path) -> None:
+    file = tmp_path / "x.npy"
+    file.write_bytes(content(file))
+    with pytest.raises(DiagnosticError) as caught:
+        simulate._value(str(file))
+    (found,) = caught.value.diagnostics
+    assert found.message == f"{file} is not an .npy file of numbers"
+
+
+def test_numbers_of_another_order_of_bytes_are_the_same_numbers(tmp_path: Path) -> None:
+    file = tmp_path / "x.npy"
+    for order in "<>":
+        np.save(file, np.arange(4).astype(f"{order}f4"))
+        assert simulate._value(str(file)).view(np.uint8).tobytes() == np.arange(4, dtype=np.float32).tobytes()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import NoReturn
 
 from nvbackend.cli import rules
 from nvbackend.cli.explaining.variants import explained
+from nvbackend.cli.files.text_file import text_of
 from nvbackend.cli.text import columns, paragraph
 from nvbackend.diagnostics import DiagnosticError, Location
 from nvbackend.diagnostics.classes.dataclass import dataclass
@@ -22,7 +22,7 @@ from nvbackend.ptx.names import names_in
 from nvbackend.ptx.printer import print_instruction, print_operand
 from nvbackend.ptx.syntax import Address, Integer, Module, Name, Operand, Pair, Variable, Vector
 
-_SPEC = re.compile(r"(?P<file>.+\.ptx):(?P<line>\d+)")
+_SPEC = re.compile(r"(?!error\[|warning\[)(?P<file>.+\.ptx)(:(?P<line>[^\s:]*))?")
 _PIECE = re.compile(r"\s*(\[.*?\]|\{\{.*?\}\}\}?|[^,]+)")
 """An operand of a template: an address, a vector, or what a comma ends."""
 _SINK = "_"
@@ -43,9 +43,13 @@ class Match:
 
 
 def line_named(text: str) -> tuple[str, int] | None:
-    """The file and the line of FILE.ptx:LINE; None for another text."""
+    """The file and the line of FILE.ptx:LINE; None for another text. Raises cli.line where LINE is not a number."""
     match = _SPEC.fullmatch(text.strip())
-    return None if match is None else (match["file"], int(match["line"]))
+    if match is None:
+        return None
+    if not (match["line"] or "").isdecimal():
+        rules.LINE.fail(problem=f"{text.strip()} names no line", fix=f"add the number of one: {match['file']}:20")
+    return match["file"], int(match["line"])
 
 
 def explained_line(file: str, number: int, target: Target | None, others: Iterable[Row] = ()) -> Iterator[str]:
@@ -85,12 +89,7 @@ def fitting(match: Match, others: Sequence[Row]) -> tuple[list[Row], list[str] |
 
 def _module(file: str) -> tuple[Module, str]:
     """What is in the file, and its text. Raises cli.line, and what parsing raises."""
-    try:
-        text = Path(file).read_text(encoding="utf-8")
-    except OSError as error:
-        rules.LINE.fail(problem=f"{file} cannot be read: {error.strerror}", fix="name a file of PTX and a line of it")
-    except ValueError:  # also where the name has a zero byte
-        rules.LINE.fail(problem=f"{file} is not text", fix="name a file of PTX and a line of it")
+    text = text_of(file, rules.LINE, "name a file of PTX and a line of it")
     return parse(text, file), text
 
 
