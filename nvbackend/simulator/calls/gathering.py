@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 
 from nvbackend.simulator.events import Bits
 from nvbackend.simulator.machine.compiling import Compiling
-from nvbackend.simulator.machine.lanes import WARP, Lanes
+from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.wave import Reader, Step, Waiting, Wave
+from nvbackend.simulator.sync.members import Members, check_members
 
-Members = NDArray[np.uint32]
 Together = Callable[[Wave, Lanes, Members], None]
 """What the lanes do once they are together: each has the mask of those that it names."""
-_BITS = np.uint32(1) << np.arange(WARP, dtype=np.uint32)
 
 
 def gathered(run: Together, members: Reader | None, place: Compiling) -> Step:
@@ -29,12 +28,15 @@ def gathered(run: Together, members: Reader | None, place: Compiling) -> Step:
         missing = wave.missing(lanes, mask)
         if missing is None:
             wave.meet(place.by(lanes))
+            check_members(place, wave, lanes, mask)
             run(wave, lanes, mask)
             return None
         if missing.count < lanes.count:
             rest = lanes.without(missing)
             wave.meet(place.by(rest))
-            run(wave, rest, members(wave, rest))
+            mask = members(wave, rest)
+            check_members(place, wave, rest, mask)
+            run(wave, rest, mask)
         return Waiting(missing, lambda: False, lambda: _reason(wave, missing, members), again=True)
 
     return step
@@ -54,12 +56,6 @@ def present_bits(lanes: Lanes) -> NDArray[np.uint32]:
 def bits_of(mask: NDArray[np.bool_]) -> NDArray[np.uint32]:
     """(warps, 32) truth values as a word for each warp."""
     return np.packbits(mask, axis=1, bitorder="little").view(np.uint32)[:, 0]
-
-
-def members_of(mask: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    """The truth values of words: (..., 32)."""
-    found: NDArray[np.bool_] = (mask[..., None] & _BITS) != 0
-    return found
 
 
 def rows_of(lanes: Lanes, values: Bits) -> Bits:

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nvbackend.ptx.syntax import Instruction, Operand
-from nvbackend.simulator.calls.gathering import Members, Together, bits_of, gathered, members_of, present_bits, rows_of
+from nvbackend.simulator.calls.gathering import Together, bits_of, gathered, present_bits, rows_of
 from nvbackend.simulator.events import Bits
 from nvbackend.simulator.machine.compiling import Compiling
 from nvbackend.simulator.machine.lanes import WARP, Lanes
 from nvbackend.simulator.machine.wave import Reader, Step, Waiting, Wave, Writer
+from nvbackend.simulator.sync.members import Members, check_senders, members_of, names_all
 
 _ALL = np.uint32(0xFFFFFFFF)
 
@@ -44,9 +45,10 @@ def _shfl(instruction: Instruction, place: Compiling) -> Step:
     read, read_lane, read_clamp = (place.read(one, "b32") for one in (source, lane, clamp))
     write, write_pred = _targets(target, place, "b32")
 
-    def run(wave: Wave, lanes: Lanes, _members: Members) -> None:
+    def run(wave: Wave, lanes: Lanes, mask: Members) -> None:
         b, c = read_lane(wave, lanes).astype(np.int64), read_clamp(wave, lanes).astype(np.int64)
         chosen, inside = _sources(mode, lanes.threads % WARP, b & 31, c)
+        check_senders(place, wave, lanes, mask, chosen)
         rows = lanes.by_warp(read(wave, lanes))
         write(wave, lanes, rows[lanes.slots[0], chosen])
         if write_pred is not None:
@@ -54,7 +56,7 @@ def _shfl(instruction: Instruction, place: Compiling) -> Step:
 
     general = gathered(run, members, place)
     fixed_lane, fixed_clamp = place.constant(lane), place.constant(clamp)
-    if fixed_lane is None or fixed_clamp is None:
+    if fixed_lane is None or fixed_clamp is None or (members and not names_all(place, instruction.operands[-1])):
         return general
     own = np.arange(WARP)
     chosen, inside = _sources(mode, own, own * 0 + (fixed_lane & 31), own * 0 + fixed_clamp)

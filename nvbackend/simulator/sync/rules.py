@@ -18,6 +18,14 @@ NOT_IN_COMMON = Rule(
     why="It takes the value of some thread, and PTX does not say of which: wrong numbers, and nothing traps.",
     reference="PTX ISA 9.7.15.5 (wgmma: matrix descriptors), 9.7.16.8 (tcgen05.ld, .st: taddr), 9.7.14.4 (wmma: p)",
 )
+MEMBERS = Rule(
+    id="warp.members",
+    message="{what} of {thread}: lane {lane} {problem} the members {members}",
+    fix="give a bit for every lane that comes here, and for no other, and in each of these lanes the same mask; read "
+    "only what those send",
+    why="The result of a lane that the mask does not name, or of a read from such a lane, is undefined.",
+    reference="PTX ISA 9.7.9 (shfl.sync), 9.7.13 (bar.warp.sync, vote.sync, match.sync, redux.sync): membermask",
+)
 MBARRIER_UNINITIALISED = Rule(
     id="mbarrier.uninitialised",
     message="{what} of {thread} uses {place} as an mbarrier, {reason}",
