@@ -196,7 +196,7 @@ ARRIVALS = Rule(
 UNWAITED = Rule(
     id="dry-run.unwaited-phase",
     message="{now}warp {warp} arrives on {barrier}, and phase {last} may not be over: {waited}",
-    fix="let warp {warp} wait for phase {last} of {barrier} before {line}: k.mbarrier.wait",
+    fix="{fix}",
     why=("If one thread arrives twice in a phase, the phase completes without another thread, which is still at work."),
     reference=_MBARRIER,
 )

@@ -91,6 +91,35 @@ def test_blocks_that_go_round_as_they_should() -> None:
     assert np.array_equal(y, np.repeat(x.sum(0, keepdims=True), 4, 0))
 
 
+def pairs_that_meet(*, own_first: bool) -> nvb.KernelDefinition:
+    """Two CTAs that arrive at an mbarrier of each, and wait for their own."""
+
+    @nvb.kernel("sm_90a", threads=32, cluster=2)
+    def meeting(k, rounds: i32(minimum=1)):
+        met, peer = k.mbarrier.array(1, arrivals=2, name="met"), k.cluster.peer_rank()
+        k.mbarrier.ready()
+        with k.range(rounds) as turn:
+            with k.if_(k.lane_id() == 0):
+                if own_first:
+                    k.mbarrier.arrive(met)
+                k.mbarrier.arrive(met, rank=peer)
+                if not own_first:
+                    k.mbarrier.arrive(met)
+            k.mbarrier.wait(met, turn & 1)
+        k.cluster.sync()
+
+    return meeting
+
+
+def test_a_phase_of_a_peer_is_not_waited_for_there() -> None:
+    """No warp can wait at an mbarrier of another CTA."""
+    assert rules(pairs_that_meet(own_first=True).build) == []
+    (found,) = broken(pairs_that_meet(own_first=False).build)
+    assert found.rule_id == "dry-run.unwaited-phase"
+    assert "warp 0 arrives on met of CTA 1, and phase 0 may not be over" in found.message
+    assert (found.fix or "").startswith("let CTA 1 wait for phase 0 there, and then tell warp 0 of CTA 0, by a copy")
+
+
 def rows_of_two(own: bool = True, to: str = "first") -> nvb.KernelDefinition:
     """CTA 0 brings rows for both of two CTAs, and each brings its own. CTA 1 may fill with no wait for its readers.
 

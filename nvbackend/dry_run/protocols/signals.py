@@ -266,8 +266,19 @@ class Signals:
             *(ACCOUNTING, barrier.name, rules.UNWAITED, arrival.instr),
             ((f"an arrival of phase {phase}{after_rounds(before.rounds)}", before.instr.location),),
             now=in_rounds(arrival.rounds), warp=warp.index, barrier=self._state.named(barrier, warp.cta), last=phase,
-            line=line(arrival.instr), waited=self._last_wait(warp, barrier),
+            fix=self._after(warp, barrier, phase, line(arrival.instr)), waited=self._last_wait(warp, barrier),
         )  # fmt: skip
+
+    def _after(self, warp: Warp, barrier: Mbarrier, phase: int, place: str) -> str:
+        """How a warp comes after a phase. It cannot wait at an mbarrier of another CTA."""
+        name, cta = self._state.named(barrier, warp.cta), barrier.place[0]
+        if cta == warp.cta:
+            return f"let warp {warp.index} wait for phase {phase} of {name} before {place}: k.mbarrier.wait"
+        return (
+            f"let CTA {cta} wait for phase {phase} there, and then tell warp {warp.index} of CTA {warp.cta}, by a copy "
+            "to both (multicast=True) or by k.mbarrier.arrive with rank=, on an mbarrier for which it waits before "
+            f"{place}"
+        )
 
     def _last_wait(self, warp: Warp, barrier: Mbarrier) -> str:
         waited = self._state.waits[warp.cta, warp.index].get(barrier.place)
@@ -298,7 +309,8 @@ class Signals:
         self._state.findings.add(
             *(EARLY, barrier.name, rules.UNWAITED, step.instr, notes),
             now=in_rounds(rounds), warp=warp.index, barrier=self._state.named(barrier, warp.cta),
-            last=barrier.phase - 1, line=line(step.instr), waited=self._last_wait(warp, barrier),
+            last=barrier.phase - 1, fix=self._after(warp, barrier, barrier.phase - 1, line(step.instr)),
+            waited=self._last_wait(warp, barrier),
         )  # fmt: skip
         if not many:
             return
