@@ -13,6 +13,9 @@ from nvbackend.diagnostics import Diagnostic, Location
 
 _FUNCTIONS = 64
 """So many functions are remembered with their statements: one is built again and again."""
+_CACHE = bytes([dis.opmap["CACHE"]])
+_NAMED_ALONE = bytes([dis.opmap["LOAD_ATTR"], dis.opmap["POP_TOP"]])
+"""An attribute that is asked for and dropped, as operations follow each other but for their caches."""
 
 
 def not_called(function: Callable[..., Any], k: object) -> list[Diagnostic]:
@@ -41,6 +44,8 @@ def _statements(code: Any, owner: str) -> tuple[tuple[str, int], ...]:
 
 
 def _found(code: Any, owner: str) -> Iterator[tuple[str, int]]:
+    if _NAMED_ALONE not in code.co_code[::2].replace(_CACHE, b""):
+        return  # most functions: to take the instructions apart takes a millisecond
     names: list[str] | None = None
     for each in dis.get_instructions(code):
         if each.opname.startswith(("LOAD_FAST", "LOAD_DEREF")):
