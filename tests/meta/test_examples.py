@@ -20,8 +20,8 @@ WITHOUT = ROOT / "tests" / "meta" / "without_example.txt"
 FRAMEWORKS = ("from cuda", "import torch", "import jax", "import cupy", "ptx_of_lto_ir")
 """What blocks of linking.md import that need a GPU, or a framework that is no dependency of the tests."""
 PAGES = (
-    *("atoms", "architecture", "calls", "checks", "embedding", "layout", "linking", "looking", "simulator"),
-    *("stability", "tiled"),
+    *("atoms", "architecture", "calls", "checks", "debugging", "embedding", "layout", "linking", "looking"),
+    *("simulator", "stability", "tiled"),
 )
 PROGRAM = """\
 import nvbackend as nvb
