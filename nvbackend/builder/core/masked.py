@@ -9,10 +9,11 @@ from nvbackend.builder.core.access import Accessed, How
 from nvbackend.builder.core.control import Control
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.variables import make_variable
+from nvbackend.builder.lower.conversions import is_packed
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.intrinsics.copy.load_store import LOAD, STORE
-from nvbackend.intrinsics.row.types import pred
+from nvbackend.intrinsics.row.types import BY_NAME, ElementType, pred
 
 At = Callable[[int], Accessed]
 """The address of each element of a vector."""
@@ -24,7 +25,8 @@ def load_where(
     """See `Address.load`."""
     _, size = access.kind_of(k, address, count)
     access.checked(LOAD, address, size, how)  # before the blocks: a refused call leaves nothing
-    kept = [make_variable(k, otherwise, address.element, name="loaded") for _ in range(count)]
+    rest = _rest(k, otherwise, address.element)
+    kept = [make_variable(k, rest, address.element, name="loaded") for _ in range(count)]
 
     def whole() -> None:
         for variable, value in zip(kept, access.load(k, address, count, how), strict=True):
@@ -35,6 +37,14 @@ def load_where(
 
     _each(k, where, count, whole, part)
     return [variable.value for variable in kept]
+
+
+def _rest(k: Core, otherwise: Operand, element: ElementType) -> Operand:
+    """What the elements are that are not loaded. 0 is all bits 0 also of types that have no constants."""
+    is_zero = type(otherwise) in (int, float) and str(otherwise) in ("0", "0.0")
+    if is_zero and (element.is_pair or is_packed(element)):
+        return as_value(k, 0, BY_NAME[f"u{element.bits}"]).bitcast(element)
+    return otherwise
 
 
 def store_where(k: Core, address: Accessed, at: At, values: Sequence[Operand], how: How, where: Operand) -> None:

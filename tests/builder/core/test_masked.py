@@ -48,6 +48,20 @@ def test_the_edge_of_an_array_is_loaded_and_stored_element_by_element(device: st
         assert np.array_equal(out.copy_to_host(), wanted), n
 
 
+@pytest.mark.parametrize("given", [{}, {"otherwise": 0}, {"otherwise": 0.0}], ids=["none", "int", "float"])
+@pytest.mark.parametrize("element", [nvb.e4m3, nvb.e5m2, nvb.f16x2, nvb.bf16x2, nvb.f32x2], ids=str)
+def test_zero_is_left_of_types_that_have_no_constants(element: Any, given: dict[str, Any]) -> None:
+    def body(k: Any, x: Any, out: Any, n: Any) -> None:
+        lane = k.thread_id()
+        (value,) = (x + lane).load(where=lane < n, **given)
+        out[lane] = value
+
+    bits = f"u{element.bits // 8}"
+    x, out = np.arange(1, THREADS + 1).astype(bits), np.full(THREADS, 99, bits)
+    nvb.runtime.load(_kernel(body, element, "sm_100a").compile(), device="simulator").launch(1, x, out, 5)
+    assert out.tolist() == [1, 2, 3, 4, 5] + [0] * (THREADS - 5)
+
+
 @on_devices
 def test_a_predicate_takes_all_or_nothing(device: str) -> None:
     from numba import cuda
