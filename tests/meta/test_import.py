@@ -63,7 +63,10 @@ NOT_FOR_A_COMPILE = {
     ),
     *(f"{PACKAGE}.codegen.{part}" for part in ("isolated", "register_hazards", "sass")),
     *(f"{PACKAGE}.builder.kernel.again.{part}" for part in ("on_disk", "reads", "snapshot")),  # without a cache
-    *(f"{PACKAGE}.builder.ops.{part}" for part in ("constants", "copy.multimem", "matrix.tcgen05", "matrix.wmma")),
+    *(f"{PACKAGE}.builder.ops.{part}" for part in ("constants", "copy.multimem", "debug.debug", "math.accurate")),
+    *(f"{PACKAGE}.builder.ops.matrix.{part}" for part in ("tcgen05", "wmma")),
+    *(f"{PACKAGE}.builder.tiles.mma.{part}" for part in ("tcgen05", "warp_mma")),
+    f"{PACKAGE}.isel.select.wmma.select",
 }
 """What few programs need and takes long to import."""
 

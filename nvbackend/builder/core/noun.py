@@ -166,11 +166,11 @@ def _late(k: object) -> list[str]:
     return [name for name, member in members.items() if isinstance(member, cached_property)]
 
 
-def get_missing(k: object, name: str) -> Noun:
+def get_missing(k: object, name: str) -> object:
     """`__getattr__` of a builder: makes a noun that is late, and raises call.unknown for any other name."""
     if name not in _late(k):
         raise missing(k, name, "k", nouns(k))
-    noun: Noun = getattr(vars(k)["_late"], name)
+    noun: object = getattr(vars(k)["_late"], name)
     object.__setattr__(k, name, noun)
     return noun
 

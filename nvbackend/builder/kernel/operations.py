@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from nvbackend.atoms import MmaAtom
 from nvbackend.builder.core.core import Core
@@ -13,10 +13,8 @@ from nvbackend.builder.core.parameters import TensorMapParameter
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.coordinates import Coordinates, Inside, make_identity_tensor
-from nvbackend.builder.tiles.mma import tcgen05 as tiled_tcgen05
 from nvbackend.builder.tiles.mma.epilogue import TmaEpilogue
 from nvbackend.builder.tiles.mma.tiled_mma import Instruction, axpby_part, make_tiled, places_of_atom, store_whole
-from nvbackend.builder.tiles.mma.warp_mma import TiledWarpMma
 from nvbackend.builder.tiles.mma.wgmma import TiledWgmma
 from nvbackend.builder.tiles.register_tensor import RegisterTensor, make_registers
 from nvbackend.builder.tiles.ring import Ring
@@ -39,6 +37,10 @@ from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.tiled import CopyAtom, TiledCopy, TiledMMA, TmaCopy
 from nvbackend.tiled.permutation import Permutation
 from nvbackend.tiled.tiled_mma import AtomLayout
+
+if TYPE_CHECKING:
+    from nvbackend.builder.tiles.mma.tcgen05 import TiledTcgen05
+    from nvbackend.builder.tiles.mma.warp_mma import TiledWarpMma
 
 _VALUES = ("thread_id", "block_id", "block_count", "lane_id", "warp_id", "warpgroup_id", "elect", "clock")
 
@@ -266,7 +268,7 @@ class Operations(FunctionBuilder):
         atom_layout: AtomLayout | None = None,
         permutation: Sequence[Permutation] | None = None,
         tile: tuple[int, int] | None = None,
-    ) -> tiled_tcgen05.TiledTcgen05: ...
+    ) -> TiledTcgen05: ...
 
     @overload
     def tiled_mma(

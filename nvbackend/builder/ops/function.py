@@ -23,7 +23,6 @@ from nvbackend.builder.ops.atomics import Atomic
 from nvbackend.builder.ops.cluster_reduction import ClusterReduction
 from nvbackend.builder.ops.copy.tma import Tma
 from nvbackend.builder.ops.cta import CtaWide
-from nvbackend.builder.ops.debug.debug import Debug
 from nvbackend.builder.ops.groups import Groups
 from nvbackend.builder.ops.math.functions import Math
 from nvbackend.builder.ops.nouns import LateNouns
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     from nvbackend.builder.ops.copy.cp_async import CpAsync
     from nvbackend.builder.ops.copy.multimem import Multimem
     from nvbackend.builder.ops.copy.tensormap import TensorMaps
+    from nvbackend.builder.ops.debug.debug import Debug
     from nvbackend.builder.ops.debug.places import SourceLocation
     from nvbackend.builder.ops.debug.static import StaticAssert
     from nvbackend.builder.ops.launch_control import LaunchControl
@@ -69,6 +69,7 @@ Made = TypeVar("Made")
 class FunctionBuilder:
     """What every builder has: the calls on `k`, and one object for each noun of the PTX ISA."""
 
+    _debug: Debug
     static_assert: StaticAssert
     location: SourceLocation
     bulk: Bulk
@@ -97,7 +98,6 @@ class FunctionBuilder:
         self.control = Control(core)
         self.memory = Memory(core)
         self._threads = Threads(core, self.control)
-        self._debug = Debug(core, self.control, self._threads)
         self.barrier = Barrier(core, self._threads)
         self.fence, self.setmaxnreg, self.warp = Fence(core), SetMaxNReg(core), Warp(core)
         self.groups = Groups(core, self.memory, self._threads, self.barrier)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nvbackend.builder.ops.copy.cp_async import CpAsync
     from nvbackend.builder.ops.copy.multimem import Multimem
     from nvbackend.builder.ops.copy.tensormap import TensorMaps
+    from nvbackend.builder.ops.debug.debug import Debug
     from nvbackend.builder.ops.debug.places import SourceLocation
     from nvbackend.builder.ops.debug.static import StaticAssert
     from nvbackend.builder.ops.launch_control import LaunchControl
@@ -44,6 +45,13 @@ class LateNouns:
         self._threads = threads
         self._barrier = barrier
         self._cluster = cluster
+
+    @cached_property
+    def _debug(self) -> Debug:
+        """The calls `k.print`, `k.assert_` and their like; it is no noun itself."""
+        from nvbackend.builder.ops.debug.debug import Debug
+
+        return Debug(self._core, self._control, self._threads)
 
     @cached_property
     def static_assert(self) -> StaticAssert:

@@ -48,8 +48,6 @@ from nvbackend.isel.select.tma import select as tma_select
 from nvbackend.isel.select.wgmma import request as wgmma_request
 from nvbackend.isel.select.wgmma import rules as wgmma_rules
 from nvbackend.isel.select.wgmma import select as wgmma_select
-from nvbackend.isel.select.wmma import request as wmma_request
-from nvbackend.isel.select.wmma import select as wmma_select
 from nvbackend.isel.target.target import Gate, Target, dotted, targets_with, why_not
 
 _POLLED = ": with k.loop(): k.break_if(k.mbarrier.test(barrier, parity=parity))"
@@ -147,6 +145,9 @@ def asked_of(row: Row, immediates: Mapping[str, int] | None = None) -> RowReques
     if row.opcode in (tcgen05.MMA, tcgen05.MMA_WS):
         return RowRequest(tcgen05_request.request_of(row), tcgen05_select.GATES, tcgen05_select.row_of)
     if row.family == wmma.FAMILY:
+        from nvbackend.isel.select.wmma import request as wmma_request  # which few kernels need
+        from nvbackend.isel.select.wmma import select as wmma_select
+
         gates = wmma_select.GATES if row.opcode == wmma.MMA else wmma_select.MOVE_GATES
         return RowRequest(wmma_request.request_of(row), gates, wmma_select.row_of)
     if row.family == tma.FAMILY and (copied := tma_request.request_of(row)) is not None:

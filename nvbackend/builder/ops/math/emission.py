@@ -6,14 +6,9 @@ import math
 from collections.abc import Callable
 from typing import NoReturn
 
-from llvmlite import ir
-
 from nvbackend.builder.core.instructions import computed
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.variables import pair_of, select
-from nvbackend.builder.ops.math import double_powers, double_waves, power, powers, waves
-from nvbackend.builder.ops.math.doubles import Doubles
-from nvbackend.builder.ops.math.singles import Singles
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import caller_location
@@ -34,21 +29,6 @@ _OF_LOG2 = {"log": math.log(2), "log2": 1.0, "log10": math.log10(2)}
 """What the logarithm to base 2 is multiplied by for another one."""
 _GELU_CUBIC, _GELU_SCALE = 0.044715, math.sqrt(8 / math.pi)
 _HALVES = (f16, bf16)
-_OF_F64: dict[Accurate, Accurate] = {
-    waves.tanh: double_waves.tanh,
-    waves.erf: double_waves.erf,
-    waves.sigmoid: double_waves.sigmoid,
-    waves.silu: double_waves.silu,
-    waves.gelu: double_waves.gelu,
-    waves.gelu_tanh: double_waves.gelu_tanh,
-    waves.wave: double_waves.wave,
-    powers.exp: double_powers.exp,
-    powers.exp2: double_powers.exp2,
-    powers.log: double_powers.log,
-    power.power: double_powers.power,
-}
-"""The same functions of f64."""
-Accurate = Callable[..., ir.Value]
 
 
 class Emission(Noun):
@@ -168,33 +148,36 @@ class Emission(Noun):
         self,
         name: str,
         value: Operand,
-        accurate: Accurate,
+        accurate: str,
         fast: Callable[..., Value] | None,
         *more: Value,
         ftz: bool | None = None,
         approx: bool | None = None,
         **options: str,
     ) -> Value:
-        """A function of f32, which f16 and bf16 are converted to: `fast`, or the accurate one; of f64 that alone.
+        """A function of f32, which f16 and bf16 are converted to: `fast`, or the one called `accurate`; of f64 that.
 
         Raises call.no-effect for an accurate one with an `ftz` that is not the kernel's.
         """
         operand = as_value(self._k, value)
         element = operand.type
         if element is f64:
+            from nvbackend.builder.ops.math.accurate import of_f64
+
             self._check_double(name, approx, ftz)
             with self._k.llvm.of_line(caller_location()):
-                return self._k.wrap(
-                    _OF_F64[accurate](Doubles(self._k), operand.ir, *(argument.ir for argument in more), **options), f64
-                )
+                arguments = [argument.ir for argument in (operand, *more)]
+                return self._k.wrap(of_f64(accurate, self._k, *arguments, **options), f64)
         if element not in (f16, bf16, f32):
             self._refuse(name, element)
         singles = [argument.to(f32) for argument in (operand, *more)]
         if fast is not None:
             return fast(*singles).to(element)
+        from nvbackend.builder.ops.math.accurate import of_f32
+
         self._flushes_as(name, ftz)
         with self._k.llvm.of_line(caller_location()):
-            outcome = accurate(Singles(self._k), *(argument.ir for argument in singles), **options)
+            outcome = of_f32(accurate, self._k, *(argument.ir for argument in singles), **options)
         return self._k.wrap(outcome, f32).to(element)
 
     def _check_double(self, name: str, approx: bool | None, ftz: bool | None) -> None:
@@ -223,14 +206,14 @@ class Emission(Noun):
             return of_two if factor == 1 else self._product(of_two, factor, ftz)
 
         chosen = approx is None or approx if fast_unless_said else self._approx(approx)
-        return self._function(name, value, powers.log, fast if chosen else None, ftz=ftz, approx=approx, base=base)
+        return self._function(name, value, "log", fast if chosen else None, ftz=ftz, approx=approx, base=base)
 
     def _wave(self, name: str, value: Operand, approx: bool | None, ftz: bool | None) -> Value:
         def fast(x: Value) -> Value:
             return self._machine(name, "approx", ftz, x)
 
         chosen = fast if self._approx(approx) else None
-        return self._function(name, value, waves.wave, chosen, ftz=ftz, approx=approx, wave=name)
+        return self._function(name, value, "wave", chosen, ftz=ftz, approx=approx, wave=name)
 
     def _product(self, x: Value, factor: Operand, ftz: bool | None) -> Value:
         return self._rounded("mul", "rn", ftz, False, False, x, as_value(self._k, factor, f32))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from nvbackend.builder.core.instructions import result
 from nvbackend.builder.core.variables import pair_of, select
-from nvbackend.builder.ops.math import powers, waves
 from nvbackend.builder.ops.math.emission import Emission
-from nvbackend.builder.ops.math.power import power
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
@@ -201,7 +199,7 @@ class Math(Emission):
         def fast(x: Value) -> Value:
             return self._exponential(x, ftz)
 
-        return self._function("exp", value, powers.exp, fast if self._approx(approx) else None, ftz=ftz, approx=approx)
+        return self._function("exp", value, "exp", fast if self._approx(approx) else None, ftz=ftz, approx=approx)
 
     def exp2(self, value: Operand, *, approx: bool | None = None, ftz: bool | None = None) -> Value:
         """2 to the `value`: ex2.approx, off by 2**-22 of it; with approx=False at most 1.1 ulp.
@@ -217,7 +215,7 @@ class Math(Emission):
             return self._native("exp2", x) if ftz is None else self._machine("ex2", "approx", ftz, x)
 
         chosen = fast if approx is None or approx else None
-        return self._function("exp2", value, powers.exp2, chosen, ftz=ftz, approx=approx)
+        return self._function("exp2", value, "exp2", chosen, ftz=ftz, approx=approx)
 
     def log(self, value: Operand, *, approx: bool | None = None, ftz: bool | None = None) -> Value:
         """The natural logarithm of `value`, at most 1 ulp off; NaN for negative numbers.
@@ -253,7 +251,7 @@ class Math(Emission):
         def fast(a: Value, b: Value) -> Value:
             return self._machine("ex2", "approx", ftz, self._product(self._machine("lg2", "approx", ftz, a), b, ftz))
 
-        return self._function("pow", x, power, fast if self._approx(approx) else None, y, ftz=ftz, approx=approx)
+        return self._function("pow", x, "power", fast if self._approx(approx) else None, y, ftz=ftz, approx=approx)
 
     # -- waves and activations ----------------------------------------------------------------------------------------
 
@@ -285,11 +283,11 @@ class Math(Emission):
         def fast(x: Value) -> Value:
             return self._machine("tanh", "approx", None, x)
 
-        return self._function("tanh", value, waves.tanh, fast if self._approx(approx) else None, approx=approx)
+        return self._function("tanh", value, "tanh", fast if self._approx(approx) else None, approx=approx)
 
     def erf(self, value: Operand) -> Value:
         """The error function of `value`, at most 1.1 ulp off (f64: 1.5)."""
-        return self._function("erf", value, waves.erf, None)
+        return self._function("erf", value, "erf", None)
 
     def sigmoid(self, value: Operand, *, approx: bool | None = None) -> Value:
         """1 / (1 + exp(-value)), at most 2.5 ulp off.
@@ -297,12 +295,12 @@ class Math(Emission):
         `approx`: of ex2.approx and rcp.approx.ftz, off by 5 + 1.2 |value| ulp; 0 below -87.
         """
         chosen = self._sigmoid if self._approx(approx) else None
-        return self._function("sigmoid", value, waves.sigmoid, chosen, approx=approx)
+        return self._function("sigmoid", value, "sigmoid", chosen, approx=approx)
 
     def silu(self, value: Operand, *, approx: bool | None = None) -> Value:
         """`value` times its sigmoid, at most 4 ulp off, with `approx` as far as `sigmoid`; NaN of minus infinity."""
         chosen = self._silu if self._approx(approx) else None
-        return self._function("silu", value, waves.silu, chosen, approx=approx)
+        return self._function("silu", value, "silu", chosen, approx=approx)
 
     def gelu(self, value: Operand, *, form: str | None = None, approx: bool | None = None) -> Value:
         """value * (1 + erf(value / sqrt(2))) / 2, off by 2**-23 of `value` (f64: 2**-51) at most; NaN of -infinity.
@@ -324,5 +322,5 @@ class Math(Emission):
             )
         operand = as_value(self._k, value)
         if form != "erf" and (approx or (operand.type is not f64 and self._approx(approx))):
-            return self._function("gelu", operand, waves.gelu_tanh, self._gelu, approx=approx)
-        return self._function("gelu", operand, waves.gelu_tanh if form == "tanh" else waves.gelu, None)
+            return self._function("gelu", operand, "gelu_tanh", self._gelu, approx=approx)
+        return self._function("gelu", operand, "gelu_tanh" if form == "tanh" else "gelu", None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nvbackend.atoms import MmaAtom, Residency, atom_of, check_atom, umma, use_of
 from nvbackend.atoms import atom as atom_named
@@ -14,11 +14,9 @@ from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.axpby import Axpby
 from nvbackend.builder.tiles.coordinates import Inside
 from nvbackend.builder.tiles.elements.places import LayoutPlaces
-from nvbackend.builder.tiles.mma import tcgen05 as tiled_tcgen05
 from nvbackend.builder.tiles.mma.accumulator_store import of_one_atom, store_accumulators
 from nvbackend.builder.tiles.mma.axpby_fragments import axpby_fitting
 from nvbackend.builder.tiles.mma.rules import INSTRUCTION, THREADS, WARPGROUPS
-from nvbackend.builder.tiles.mma.warp_mma import TiledWarpMma
 from nvbackend.builder.tiles.mma.wgmma import TiledWgmma
 from nvbackend.builder.tiles.register_tensor import RegisterTensor
 from nvbackend.builder.tiles.roles import Roles
@@ -45,6 +43,9 @@ from nvbackend.tiled import Partition, TiledMMA, make_tiled_mma
 from nvbackend.tiled.ownership import ownership_of_atom
 from nvbackend.tiled.permutation import Permutation
 from nvbackend.tiled.tiled_mma import AtomLayout
+
+if TYPE_CHECKING:
+    from nvbackend.builder.tiles.mma.tcgen05 import TiledTcgen05
 
 Instruction: TypeAlias = "WgmmaRequest | Tcgen05Request | MmaRequest | TiledMMA | MmaAtom | str"
 """What a tiled MMA is made of."""
@@ -77,6 +78,8 @@ def make_tiled(
     if atom.threads == WARPGROUP_SIZE:
         request = named if isinstance(named, WgmmaRequest) else request_of_atom(atom)
         return TiledWgmma(k, roles, request, layouts, extents, any_major=named is request)
+    from nvbackend.builder.tiles.mma.warp_mma import TiledWarpMma
+
     return TiledWarpMma(k, layouts, extents)
 
 
@@ -142,15 +145,17 @@ def _tiled_tcgen05(
     descriptor: InstructionDescriptor | None,
     layouts: TiledMMA,
     tile: tuple[int, int],
-) -> tiled_tcgen05.TiledTcgen05:
+) -> TiledTcgen05:
+    from nvbackend.builder.tiles.mma.tcgen05 import TiledTcgen05
+
     if size(layouts.atom_layout_mnk) > 1:
         problem = "the threads of a CTA do not multiply: one issues all instructions"
         INSTRUCTION.fail(given=layouts, problem=problem, instead="make the tile larger: tile=(256, 256)")
     if isinstance(instruction, Tcgen05Request):
         descriptor = descriptor_of(instruction, descriptor)
-        return tiled_tcgen05.TiledTcgen05(k, instruction, descriptor, layouts, tile, any_major=True)
+        return TiledTcgen05(k, instruction, descriptor, layouts, tile, any_major=True)
     request, described = umma.request_of_atom(layouts.atom)
-    return tiled_tcgen05.TiledTcgen05(k, request, described, layouts, tile, any_major=False)
+    return TiledTcgen05(k, request, described, layouts, tile, any_major=False)
 
 
 def _as_it_lies(layout: AnyLayout) -> Partition:
