@@ -48,7 +48,7 @@ class LateNouns:
 
     @cached_property
     def _debug(self) -> Debug:
-        """The calls `k.print`, `k.assert_` and their like; it is no noun itself."""
+        """Prints, assertions, traps and clocks."""
         from nvbackend.builder.ops.debug.debug import Debug
 
         return Debug(self._core, self._control, self._threads)
