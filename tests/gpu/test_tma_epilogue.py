@@ -19,8 +19,19 @@ CASES = [(f32, f32), (f16, f16), (f16, f32), (s32, s32), (s32, u8), (f32, f16)]
 """Types of accumulators and of tensors."""
 
 
-def kernel(accumulated: nvb.ElementType, stored: nvb.ElementType, *, biased: bool, parts: int = 1, later: bool = False):
-    """C = A B^T, or with the column added, two warpgroups one below the other, stored at once or after other mma."""
+def kernel(
+    accumulated: nvb.ElementType,
+    stored: nvb.ElementType,
+    *,
+    biased: bool,
+    parts: int = 1,
+    later: bool = False,
+    transposed: bool = False,
+):
+    """C = A B^T, or with the column added, two warpgroups one below the other, stored at once or after other mma.
+
+    Transposed, the tensor is C^T, and the warpgroups are side by side.
+    """
     element, k_extent = (s8, 32) if accumulated is s32 else (f16, 16)
 
     def body(k, a, b, c):
@@ -35,10 +46,10 @@ def kernel(accumulated: nvb.ElementType, stored: nvb.ElementType, *, biased: boo
         k.fence.proxy_async()
         k.barrier.sync()
         warpgroup, acc = k.warpgroup_id(), mma.accumulator()
-        output = k.tma_epilogue(c, N, 2, parts=parts)
+        output = k.tma_epilogue(c, N, 2, parts=parts, transposed=transposed)
         with k.wgmma.group():
             mma.accumulate(acc, *tiles, warpgroup)
-        place = output.reserve((warpgroup * 64, 0), warpgroup)
+        place = output.reserve((0, warpgroup * 64) if transposed else (warpgroup * 64, 0), warpgroup)
         values = acc
         if biased:
             values = acc.elements(warpgroup) + acc.columns(lambda column: column.to(accumulated), warpgroup)
@@ -51,8 +62,9 @@ def kernel(accumulated: nvb.ElementType, stored: nvb.ElementType, *, biased: boo
             place.store(values)
         output.finish()
 
-    box = (64, 128 * 8 // stored.bits)
-    matrix = Annotated[nvb.TensorMap, nvb.TensorMap(stored, box=box)]
+    line = min(128, 64 * stored.bits // 8) if transposed else 128
+    box = (min(64, N // parts) if transposed else 64, line * 8 // stored.bits)
+    matrix = Annotated[nvb.TensorMap, nvb.TensorMap(stored, box=box, swizzle=line)]
     body.__annotations__ = {"a": nvb.Pointer[element], "b": nvb.Pointer[element], "c": matrix}
     return nvb.kernel("sm_90a", threads=256)(body)
 
@@ -67,6 +79,14 @@ def test_accumulators_go_to_tensors_of_each_type(accumulated, stored, biased):
 @pytest.mark.parametrize(("accumulated", "stored", "parts"), [(f32, f32, 4), (s32, s32, 2), (f32, f16, 2)], ids=str)
 def test_columns_go_part_by_part_through_a_smaller_buffer(accumulated, stored, parts, biased):
     assert np.array_equal(*products(accumulated, stored, biased=biased, parts=parts))
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize(("accumulated", "stored"), [(f32, f16), (f32, f32), (s32, u8), (f16, f16)], ids=str)
+@pytest.mark.parametrize("parts", [1, 2, 16])
+def test_columns_of_accumulators_become_rows_of_a_tensor(accumulated, stored, parts, biased):
+    """In one store, or each part as the rows below those of the part before it."""
+    assert np.array_equal(*products(accumulated, stored, biased=biased, parts=parts, transposed=True))
 
 
 @pytest.mark.parametrize("biased", [False, True])
@@ -88,4 +108,5 @@ def products(accumulated, stored, **how):
     loaded.launch(1, cuda.to_device(a), cuda.to_device(b), c)
     loaded.synchronize()
     right = a.astype(np.int64) @ b.astype(np.int64).T + how["biased"] * np.arange(N)
+    right = right.T if how.get("transposed") else right
     return c.copy_to_host(), right.astype(STORAGE[stored])

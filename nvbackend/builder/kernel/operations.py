@@ -321,16 +321,18 @@ class Operations(FunctionBuilder):
         rows: int = 64,
         threads: int = 128,
         parts: int = 1,
+        transposed: bool = False,
     ) -> TmaEpilogue:
         """An epilogue that stores the 64 x `n` accumulators of `warpgroups` warpgroups to the tensor `target`.
 
         For the elements of other products, `acc.elements()` of mma.sync or `mma.load(...)` of tcgen05, a tile has
         `rows` x `n` elements, which `threads` threads hold: 128 rows in four warps for tensor memory, or a tile of all
         threads of the CTA. With `parts`, the epilogue stores the columns of an accumulator part by part, and takes that
-        many times less shared memory.
+        many times less shared memory. `transposed`, columns of an accumulator become rows of the tensor, as a kernel
+        wants that multiplies B @ A^T because A has few rows; elements of 16 bits are transposed by stmatrix.
         Raises epilogue.threads, epilogue.parts, epilogue.columns, value.operation, and what `k.tma.store` raises.
         """
-        return TmaEpilogue(self, target, n, warpgroups, rows, threads, parts)
+        return TmaEpilogue(self, target, n, warpgroups, rows, threads, parts, transposed=transposed)
 
     def store_accumulator(self, accumulator: Accumulator, target: Address, stride: Operand) -> None:
         """Write an accumulator straight to global memory, row-major with `stride` elements a row.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NoReturn
@@ -30,15 +31,15 @@ from nvbackend.intrinsics.mma.wgmma import M as ROWS
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.row.types import ElementType, f16, f32, s32
 from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
-from nvbackend.layout import Layout
+from nvbackend.layout import Layout, make_layout
 from nvbackend.layout.algebra.swizzle import BYTE_BITS
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.tiled import TiledCopy, TiledMMA, make_tiled_copy_C, make_tiled_mma, stmatrix_copy
 from nvbackend.tiled.ownership import ownership_of_atom
 
 HALF_BITS = 16
-MATRICES = 4
-"""How many matrices of 8 x 8 f16 a warp's stmatrix stores."""
+MATRICES = {16: 4, 8: 2}
+"""How many matrices of 8 x 8 f16 a warp's stmatrix stores, by the columns of its 16 rows."""
 FIRST_NAMED_BARRIER = 1
 
 TILE_OF_ANOTHER_SHAPE = Rule(
@@ -106,10 +107,20 @@ def _swizzle(target: TensorMapParameter, columns: int) -> SwizzleMode:
     return swizzle
 
 
+def _transposed(layout: Layout) -> Layout:
+    """The same with rows for columns."""
+    return make_layout(*reversed(layout.modes))
+
+
 @cache
-def _copy(columns: int, element: ElementType) -> TiledCopy:
+def _copy(columns: int, element: ElementType, *, transposed: bool) -> TiledCopy:
     """What stores an accumulator of as many columns, converted to elements of 16 bits, by stmatrix."""
-    return make_tiled_copy_C(stmatrix_copy(element, MATRICES), _atom(columns))
+    return make_tiled_copy_C(stmatrix_copy(element, _matrices(columns), transposed=transposed), _atom(columns))
+
+
+def _matrices(columns: int) -> int:
+    """How many matrices a stmatrix stores of a tile of as many columns."""
+    return MATRICES[math.gcd(columns, max(MATRICES))]
 
 
 @user_facing
@@ -158,7 +169,7 @@ class TmaEpilogue(KnownAttributes):
     stmatrix, others by stores as wide as the layout allows. A store stays in flight: the next store waits for the
     buffer, and so does `finish` before the kernel ends. What lies past the end of the tensor is not written. In `parts`
     the buffer has so many times fewer columns, and each part but the first waits for the one before it. The buffer has
-    the swizzle of the map.
+    the swizzle of the map. `transposed`, columns of an accumulator are rows of the tensor.
     """
 
     def __init__(
@@ -170,6 +181,8 @@ class TmaEpilogue(KnownAttributes):
         rows: int,
         threads: int,
         parts: int = 1,
+        *,
+        transposed: bool = False,
     ) -> None:
         element = target.type.element
         if element.bits % BYTE_BITS:
@@ -183,8 +196,9 @@ class TmaEpilogue(KnownAttributes):
         by_wgmma = (rows, threads) == (ROWS, WARPGROUP_SIZE) and n in N_VALUES
         if parts < 1 or n // 8 % parts or (parts != 1 and not by_wgmma):
             EPILOGUE_PARTS.fail(rows=rows, columns=n, threads=threads, parts=printed(parts))
-        self._columns, self._parts = n, parts
-        self._layout = SmemLayout(Major.K, _swizzle(target, n // parts), element, rows, n // parts)
+        self._columns, self._parts, self._part, self._transposed = n, parts, n // parts, transposed
+        extents = (self._part, rows) if transposed else (rows, self._part)
+        self._layout = SmemLayout(Major.K, _swizzle(target, extents[1]), element, *extents)
         self._ownership = ownership_of_atom(n) if by_wgmma else None
         self._buffers = k.shared_tiles(self._layout, warpgroups, name="epilogue")
         tile_boxes(self._buffers.at(0), target, "k.tma_epilogue", f"k.tma.store_box({target.name}, ...)")
@@ -193,7 +207,7 @@ class TmaEpilogue(KnownAttributes):
         return f"<epilogue of tiles {self._layout.rows} x {self._columns} to {self._target.name}>"
 
     def reserve(self, at: Sequence[Operand], warpgroup: Operand) -> Reservation:
-        """Wait until the buffer of `warpgroup` is free for the tile at (row, column) `at` of the tensor.
+        """Wait until the buffer of `warpgroup` is free for the tile whose first element goes to `at`, (row, column).
 
         Of a map of more dimensions the other coordinates come first, as for `k.tma.store`. All threads of the group
         execute it. Call it while the last mma of the tile still run: it also computes the tile's place, which would
@@ -214,11 +228,10 @@ class TmaEpilogue(KnownAttributes):
         k.barrier.sync(warpgroup + FIRST_NAMED_BARRIER, self._threads)
 
     def _store(self, accumulator: Accumulator | TileValues, reserved: Reservation) -> None:
-        k = self._k
         values = self._elements(accumulator)
         if isinstance(values, TileValues):
             buffer = self._buffers.at(reserved.warpgroup)
-            values.store(make_tensor(k, buffer.address.cast(self._layout.element), buffer.cute))
+            values.store(self._tile(buffer))
             self._send(reserved.at, reserved.warpgroup, buffer)
             return
         self._store_parts(lambda part: self._registers(values, part), reserved)
@@ -237,13 +250,13 @@ class TmaEpilogue(KnownAttributes):
     def _store_parts(self, registers: Callable[[int], Sequence[Value]], reserved: Reservation) -> None:
         """Store part after part through the buffer."""
         buffer = self._buffers.at(reserved.warpgroup)
-        *before, column = reserved.at
+        at, divided = [*reserved.at], -2 if self._transposed else -1
         for part in range(self._parts):
             if part:
                 self._wait_for_buffer(reserved.warpgroup)
+                at[divided] = reserved.at[divided] + self._part * part
             self._to_shared(registers(part), buffer)
-            at = column + self._layout.columns * part if part else column
-            self._send((*before, at), reserved.warpgroup, buffer)
+            self._send(tuple(at), reserved.warpgroup, buffer)
 
     def _send(self, at: tuple[Value, ...], warpgroup: Value, buffer: SharedTile) -> None:
         """Store the buffer, which all threads of the group have filled."""
@@ -291,21 +304,25 @@ class TmaEpilogue(KnownAttributes):
     def _to_shared(self, registers: Sequence[Value], buffer: SharedTile) -> None:
         """Store the thread's packed elements to where the swizzled tile has them."""
         k, element = self._k, self._layout.element
-        thread = k.thread_id("linear") % WARPGROUP_SIZE
-        tile = make_tensor(k, buffer.address.cast(element), buffer.cute)
+        thread, tile = k.thread_id("linear") % WARPGROUP_SIZE, self._tile(buffer)
         if element.bits == HALF_BITS:
-            self._by_matrices(registers, tile, thread)
+            self._by_matrices(registers, tile, _copy(self._part, element, transposed=self._transposed), thread)
             return
-        mine = _atom(self._layout.columns).get_slice(thread)
-        made = make_registers(k.core, element, Layout(mine.partition_C(buffer.cute).shape), "stored")
+        mine = _atom(self._part).get_slice(thread)
+        made = make_registers(k.core, element, Layout(mine.partition_C(tile.layout).shape), "stored")
         made.set_registers(registers)
         store_fitting(k, made, tile, mine.partition_C, None)
 
-    def _by_matrices(self, pairs: Sequence[Value], tile: Tensor, thread: Value) -> None:
-        """Store pairs of elements, four registers to a stmatrix, at the rows that the copy gives the thread."""
-        copy = _copy(self._layout.columns, self._layout.element)
-        walker, row = Walker(tile.partition(copy.get_slice(thread).partition_D)), matrix_move.stmatrix(MATRICES)
-        for group in range(len(pairs) // MATRICES):
+    def _tile(self, buffer: SharedTile) -> Tensor:
+        """The buffer by the rows and columns of the accumulator."""
+        layout = buffer.cute.with_layout(_transposed) if self._transposed else buffer.cute
+        return make_tensor(self._k, buffer.address.cast(self._layout.element), layout)
+
+    def _by_matrices(self, pairs: Sequence[Value], tile: Tensor, copy: TiledCopy, thread: Value) -> None:
+        """Store pairs of elements, a register for each matrix, at the rows that the copy gives the thread."""
+        walker, count = Walker(tile.partition(copy.get_slice(thread).partition_D)), _matrices(self._part)
+        row = matrix_move.stmatrix(count, self._transposed)
+        for group in range(len(pairs) // count):
             place = walker.address(((0, group), 0, 0)).bytes
-            registers = pairs[MATRICES * group : MATRICES * (group + 1)]
+            registers = pairs[count * group : count * (group + 1)]
             issue(self._k.core, row, address=place.ir, fragment=registers)

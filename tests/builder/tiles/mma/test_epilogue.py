@@ -45,6 +45,36 @@ def test_each_row_of_a_matrix_goes_to_its_place(columns: int, width: int, elemen
         assert found == [place(thread, number, columns, width) for number in range(len(stores))]
 
 
+def place_of_column(thread: int, store: int, columns: int, width: int) -> int:
+    """Where a thread's column of the `store`-th stmatrix begins, which is a row of a panel of `width` bytes.
+
+    Lanes 0-7 and 16-23 have columns of the warp's first 8 rows, the other lanes those of the rows below.
+    """
+    warpgroup, warp, lane = thread // 128, thread % 128 // 32, thread % 32
+    column = 16 * store + lane // 16 * 8 + lane % 8
+    panel, chunk = divmod(2 * warp + lane // 8 % 2, width // CHUNK)
+    tile = warpgroup * ROWS * columns * 2 + panel * columns * width
+    return tile + column * width + (chunk ^ column * width // LINE % (width // CHUNK)) * CHUNK
+
+
+@pytest.mark.parametrize(("columns", "width"), [(64, 128), (256, 128), (80, 128), (144, 128), (64, 64), (64, 32)])
+def test_columns_become_rows_by_transposing_stores(columns: int, width: int) -> None:
+    """A row of the tensor has the 64 rows of the accumulator, whatever its columns."""
+    described = Parameter("c", TensorMap(f16, (8, width // 2), swizzle=width))
+    k = KernelBuilder("stores", "sm_90a", threads=256, parameters=[described])
+    output = k.tma_epilogue(k.arguments[0], columns, 2, transposed=True)
+    acc = k.wgmma.accumulator(columns, f32)
+    acc.fill(0.0)
+    output.reserve((0, 0), k.thread_id() // 128).store(acc)
+    (function,) = (one for one in k.core.llvm.module.functions if one.blocks)
+    stores = list(instructions(function, "stmatrix"))
+    assert len(stores) == columns // 16
+    assert all(".trans." in str(store) for store in stores)
+    for thread in range(256):
+        found = [evaluate(store.args[0], {"tid.x": thread}) for store in stores]
+        assert found == [place_of_column(thread, number, columns, width) for number in range(len(stores))]
+
+
 @pytest.mark.parametrize(
     ("columns", "swizzle", "rule", "fix"),
     [
