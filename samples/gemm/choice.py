@@ -34,6 +34,8 @@ SMALL = 16
 """Columns of thin tiles of which three CTAs may share a multiprocessor."""
 COLUMNS = (48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 256)
 """Widths of wide tiles: so many that there is one for which the tiles of a shape fill the multiprocessors."""
+TRANSPOSED = 16
+"""Bits of a result of which stmatrix stores C^T as C."""
 SWIZZLED = 256
 """Bits of the least row that a swizzle has: rows of a tile of C are whole ones."""
 USUAL = ((1, 64), (1, 128), (1, 256), (2, 128), (2, 192), (2, 256))
@@ -49,24 +51,31 @@ FEW = 16
 def wide_ones(
     operand: nvb.ElementType = f16, result: nvb.ElementType = f16, *, batched: bool = False
 ) -> Iterator[Wide]:
-    """Tiles of 64 to 192 rows, as many stages as there is room for, with and without a cluster; of 16 bits in turns."""
+    """Tiles of 64 to 192 rows, as many stages as there is room for, with and without a cluster; of 16 bits in turns.
+
+    CTAs of a cluster would share the few rows of A in a tile of C^T: they would wait for each other and gain nothing.
+    """
+    orders = (False, True) if result.bits == TRANSPOSED else (False,)
     alike = [
-        (consumers, columns, False, cluster)
-        for consumers, columns, cluster in itertools.product(REGISTERS, COLUMNS, (1, 2))
-        if (consumers, cluster) != (3, 2)
+        (consumers, columns, False, cluster, swapped)
+        for swapped, consumers, columns, cluster in itertools.product(orders, REGISTERS, COLUMNS, (1, 2))
+        if cluster == 1 or (consumers < 3 and not swapped)
     ]
-    turns = [(2, IN_TURNS, True, cluster) for cluster in (1, 2) if operand.bits == 16]
-    for consumers, columns, pingpong, cluster in (*alike, *turns):
+    turns = [(2, IN_TURNS, True, cluster, False) for cluster in (1, 2) if operand.bits == 16]
+    for consumers, columns, pingpong, cluster, swapped in (*alike, *turns):
         tile = 64 * consumers * columns * result.bits // 8
         least = -(-tile // BUFFER) * (2 if pingpong else 1)  # as small a buffer as leaves room for a stage more
-        equal = (parts for parts in PARTS if parts >= least and columns % (parts * box_of_c(columns, result)) == 0)
+        part = QUAD_COLUMNS if swapped else box_of_c(columns, result)
+        equal = (parts for parts in PARTS if parts >= least and columns % (parts * part) == 0)
         parts = next(equal, None)
         if parts is None or columns * result.bits % SWIZZLED:
             continue
         stage = (rows_of(consumers, pingpong) + columns) * LINE // 8
         stages = min(MOST_STAGES, (WIDE_SHARED - tile // parts) // stage)
         if stages >= LEAST_STAGES[consumers]:
-            yield Wide(columns, consumers, cluster, stages, parts, operand, result, batched, pingpong=pingpong)
+            yield Wide(
+                columns, consumers, cluster, stages, parts, operand, result, batched, pingpong=pingpong, swapped=swapped
+            )
 
 
 def thin_ones(m: int, operand: nvb.ElementType = f16) -> Iterator[Thin]:
@@ -84,24 +93,27 @@ def thin_ones(m: int, operand: nvb.ElementType = f16) -> Iterator[Thin]:
 
 def deep_ones(operand: nvb.ElementType = f16, result: nvb.ElementType = f16) -> Iterator[Deep]:
     """Tiles of every width whose depth a cluster shares, with as many stages as there is room for."""
-    for consumers, columns, split in itertools.product(REGISTERS, COLUMNS, sorted(RESIDENT)[1:]):
+    orders = (False, True) if result.bits == TRANSPOSED else (False,)
+    for swapped, consumers, columns, split in itertools.product(orders, REGISTERS, COLUMNS, sorted(RESIDENT)[1:]):
         rows, own = WARPGROUP_ROWS * consumers, columns // split
         stages = (SHARED - 4 * rows * own * (split - 1)) // ((rows + columns) * LINE // 8)
         if columns % (QUAD_COLUMNS * split) == 0 and stages >= LEAST_STAGES[consumers]:
-            yield Deep(columns, consumers, split, stages, operand, result)
+            yield Deep(columns, consumers, split, stages, operand, result, swapped)
 
 
 def is_usual(one: Choice) -> bool:
     """Whether it is a candidate for every shape."""
-    return isinstance(one, Thin) or (isinstance(one, Wide) and (one.consumers, one.columns) in USUAL)
+    if isinstance(one, Wide):
+        return not one.swapped and (one.consumers, one.columns) in USUAL
+    return isinstance(one, Thin)
 
 
-def orders(one: Choice, m: int) -> Iterator[Choice]:
+def orders(one: Choice, m: int, n: int) -> Iterator[Choice]:
     """The same tile in each order that is another one where there are so many rows of tiles."""
     if not isinstance(one, Wide):
         yield one
         return
-    bands = one.tiles(m, 1)[0] // one.cluster
+    bands = one.tiles(m, n)[0] // one.cluster
     together = {min(max(1, group // one.cluster), bands): group for group in reversed(GROUPS)}
     yield from (replace(one, group=group) for group in GROUPS if group in together.values())
 
@@ -135,13 +147,14 @@ def candidates(
     thin = list(thin_ones(m, operand)) if is_thin else []
     wide = list(wide_ones(operand, result, batched=batches is not None)) if m > FEW or not thin else []
     deep = [one for one in deep_ones(operand, result) if one.ctas(m, n) <= resident(multiprocessors, one.split)]
-    every: list[Choice] = [one.for_depth(depth) for one in wide if one.cluster <= multiprocessors]
-    every += [*thin, *(deep if wide and batches is None else [])]
+    tiled: list[Wide | Deep] = [one.for_depth(depth) for one in wide if one.cluster <= multiprocessors]
+    tiled += deep if wide and batches is None else []
+    every: list[Choice] = [*thin, *(one for one in tiled if m < n or not one.swapped)]
     said = {one: microseconds(one, m, n, depth, multiprocessors, batches or 1) for one in every}
     near, ranked = NEAR * min(said.values()), sorted(said, key=said.__getitem__)
     others = [one for one in ranked if not is_usual(one) and said[one] <= near][:OTHERS]
     kept = [one for one in ranked if is_usual(one) or one in others]
-    return {order: said[one] for one in kept for order in orders(one, m)}
+    return {order: said[one] for one in kept for order in orders(one, m, n)}
 
 
 def choose(

@@ -22,12 +22,12 @@ PAIR, QUAD, QUAD_COLUMNS = 2, 4, 8
 9.7.15.5.1, D)."""
 
 
-def map_of_a(consumers: int, operand: nvb.ElementType) -> nvb.TensorMap:
-    return wide.map_of_a(consumers, operand, batched=False, pingpong=False)
+def map_of_a(consumers: int, columns: int, split: int, operand: nvb.ElementType, swapped: bool) -> nvb.TensorMap:
+    return wide.map_of(columns // split if swapped else WARPGROUP_ROWS * consumers, operand, batched=False)
 
 
-def map_of_b(columns: int, split: int, operand: nvb.ElementType) -> nvb.TensorMap:
-    return wide.map_of_b(columns, split, operand, batched=False)
+def map_of_b(consumers: int, columns: int, split: int, operand: nvb.ElementType, swapped: bool) -> nvb.TensorMap:
+    return map_of_a(consumers, columns, split, operand, not swapped)
 
 
 def pointer_to_c(result: nvb.ElementType) -> nvb.Pointer:
@@ -102,8 +102,10 @@ def deep(
     consumers: int = 2,
     split: int = 2,
     stages: int = 4,
+    swapped: bool = False,
 ) -> None:
-    """A cluster has a tile, each of its CTAs every `split`-th step; `scale` is that of 8-bit floats."""
+    """A cluster has a tile, each of its CTAs every `split`-th step; `scale` and `swapped` are as for `wide`."""
+    left, right, height, width = (b, a, n, m) if swapped else (a, b, m, n)
     rows, depth, own, sums = WARPGROUP_ROWS * consumers, LINE // operand.bits, columns // split, wide.sums_of(operand)
     mma = wide.mma_of(k, operand, columns, rows)
     ring = k.pipeline(stages, consumers, a=mma.smem_a(depth), b=mma.smem_b(depth))
@@ -113,18 +115,18 @@ def deep(
     with k.if_(k.thread_id() == 0):
         exchange.expect()
     rank, tile = k.cluster.rank(), k.cluster.id()
-    tiles_m = (m + rows - 1) // rows
-    i_tile, j_tile = tile % tiles_m, tile // tiles_m
-    row, column = wide.begin(k, i_tile, rows, m), wide.begin(k, j_tile, columns, n)
+    tiles_down = (height + rows - 1) // rows
+    i_tile, j_tile = tile % tiles_down, tile // tiles_down
+    row, column = wide.begin(k, i_tile, rows, height), wide.begin(k, j_tile, columns, width)
     mine = lambda: k.range(rank, steps, split, name="step")  # noqa: E731
 
     with k.producer(registers=PRODUCER_REGISTERS):
         wide.overlap(k)
         parts = [column + (rank + part) % split * own for part in range(split)]
         with mine() as step, ring.fill() as stage:
-            k.tma.load(stage.a, a, (row, step * depth), stage.full)
+            k.tma.load(stage.a, left, (row, step * depth), stage.full)
             for part, first in enumerate(parts):
-                k.tma.load(stage.b.rows_from(part, own), b, (first, step * depth), stage.full)
+                k.tma.load(stage.b.rows_from(part, own), right, (first, step * depth), stage.full)
 
     with k.consumers(registers=REGISTERS[consumers]) as warpgroup:
         acc, thread = mma.accumulator(), warpgroup * 128 + k.thread_id() % 128
@@ -134,14 +136,14 @@ def deep(
         k.wgmma.wait_group(0, drains=[acc])
         exchange.send(acc.elements(warpgroup), thread)
         of_thread = row + thread // 32 * 16 + thread % 32 // 4, column + rank * own + thread % 4 * PAIR
-        factor = scale if operand.bits == 8 and sums is f32 else None
+        factor, together = scale if operand.bits == 8 and sums is f32 else None, 1 if swapped else PAIR
         # Elements of the tile before are left to it: of three CTAs or more it may add their sums in another order.
         for quad, four in enumerate(exchange.added(acc.elements(warpgroup), thread)):
-            made, j = converted(four, result, factor), of_thread[1] + quad * QUAD_COLUMNS
-            for below in range(QUAD // PAIR):
-                i = of_thread[0] + 8 * below
-                with k.if_((i >= i_tile * rows) & (j >= j_tile * columns) & (i < m) & (j < n)):
-                    (c + i * n + j).store(*made[PAIR * below : PAIR * (below + 1)])
+            made = converted(four, result, factor)
+            for place in range(0, QUAD, together):
+                i, j = of_thread[0] + place // PAIR * 8, of_thread[1] + quad * QUAD_COLUMNS + place % PAIR
+                with k.if_((i >= i_tile * rows) & (j >= j_tile * columns) & (i < height) & (j < width)):
+                    (c + (j * n + i if swapped else i * n + j)).store(*made[place : place + together])
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,7 @@ class Deep:
     stages: int = 4
     operand: nvb.ElementType = f16
     result: nvb.ElementType = f16
+    swapped: bool = False
 
     def __post_init__(self) -> None:
         among(REGISTERS, consumers=self.consumers)
@@ -164,7 +167,8 @@ class Deep:
     @property
     def label(self) -> str:
         """The tile and how the depth is shared, in words."""
-        return f"{self.rows} x {self.columns}, depth shared by {self.split}, {self.stages} stages"
+        tile = f"{self.rows} x {self.columns}{' of C^T' if self.swapped else ''}"
+        return f"{tile}, depth shared by {self.split}, {self.stages} stages"
 
     @property
     def rows(self) -> int:
@@ -180,9 +184,14 @@ class Deep:
     def kernel(self) -> nvb.KernelDefinition:
         return deep.with_(**vars(self))
 
+    def sides(self, m: int, n: int) -> tuple[int, int]:
+        """Rows and columns of what is multiplied: C or C^T."""
+        return (n, m) if self.swapped else (m, n)
+
     def tiles(self, m: int, n: int) -> tuple[int, int]:
-        """Tiles along M and along N."""
-        return -(-m // self.rows), -(-n // self.columns)
+        """Tiles one above the other, and side by side."""
+        height, width = self.sides(m, n)
+        return -(-height // self.rows), -(-width // self.columns)
 
     def ctas(self, m: int, n: int) -> int:
         """All CTAs: a cluster for each tile."""

@@ -1,7 +1,7 @@
 """How long a launch takes, computed from waves, steps and bytes without running anything: see `microseconds`.
 
 A launch takes as long as the memory needs for its bytes, or as the busiest multiprocessor needs for its tiles, and a
-little more at its start and end. The rates are those of an H200, fitted to measurements of the candidates of two
+little more at its start and end. The rates are those of an H200, fitted to measurements of the candidates of four
 hundred shapes, most of them with fewer than 1024 rows of A.
 """
 
@@ -13,42 +13,42 @@ from samples.gemm.deep import Deep
 from samples.gemm.thin import TILE_K, Thin
 from samples.gemm.wide import LINE, WARPGROUP_ROWS, Wide, box_of_c
 
-ENDS = 1.56
+ENDS = 1.376
 """Microseconds of a launch before its first and after its last step."""
-MEMORY, NEIGHBORS = 4.7e6, 49.4e3
+MEMORY, NEIGHBORS = 4.67e6, 47.6e3
 """Bytes a microsecond from memory to all multiprocessors, and to each of two neighbors that load by a CTA each."""
-PORT, NO_NEIGHBOR = 110e3, 1.6
+PORT, NO_NEIGHBOR = 109.5e3, 1.593
 """Bytes a microsecond from the L2 cache to a multiprocessor, and what it gets more whose neighbor loads nothing."""
-NORM = 2.45
+NORM = 2.463
 """The memory and the busiest multiprocessor take as long as this norm of both: each waits for the other."""
-READ_BY_ALL = 1.13e-3
-"""What a launch takes more for each row of A in a tile, where every CTA reads the same ones."""
-RESIDENT = {1: 1.0, 2: 1.0, 3: 0.955, 4: 0.91, 8: 0.85}
+RESIDENT = {1: 1.0, 2: 1.0, 3: 0.89, 4: 0.91, 8: 0.85}
 """Which part of the multiprocessors clusters of so many CTAs fill: a cluster is within a group of them (a GPC)."""
 
 # Of wide and deep tiles.
-STEP, MULTIPLY = {1: 0.0197, 2: 0.0157, 3: 0.03}, 1.526e-3
+STEP, MULTIPLY = {1: 0.0195, 2: 0.0247, 3: 0.0932}, 1.617e-3
 """Microseconds of a step: by the number of consumers, and for each column of a tile and 64 rows."""
-UNALIGNED, OUTSIDE = 1.32, 1.8
-"""What bytes count where rows of the operands do not begin at lines, and how much more a row outside of A counts."""
-AGAIN = 0.135
-"""How much of B comes from memory again where CTAs that do not share it read it at the same time."""
+UNALIGNED, OUTSIDE = 1.262, 1.354
+"""What bytes count where rows of the operands do not begin at lines, and how much more a row outside counts."""
+AGAIN = 0.28
+"""How much of an operand comes from memory again where CTAs that do not share its tiles read them at the same time."""
 ALONE, FAR, TURNS = 1.004, 200e6, 1.04
 """How much longer a step takes for CTAs that do not share tiles of B, where the operands have more than so many bytes;
 and for ping-pong consumers."""
-STORE, STORED_ROW, LINES = 0.28, 2e-6, 7.6e-4
+STORE, STORED_ROW, LINES = 0.36, 2e-6, 7e-4
 """Microseconds between the last step of a wide tile and the first one of the next: always, for the square of its
 columns, and for each column and line of C beyond one, where a row of 128 bytes is stored as several."""
-EXCHANGE, EXCHANGED = 0.78, 9.8e-3
+EXCHANGE, EXCHANGED = 0.654, 9.8e-3
 """Microseconds in which the CTAs of a deep tile send their sums and store them: always, and for each column and 64 rows
 that one sends."""
 
 # Of thin tiles.
-LATENCY = 1.095
+READ_BY_ALL = 1.54e-3
+"""How much longer a launch takes for each row of A in a tile, as every CTA reads the same ones."""
+LATENCY = 1.116
 """Microseconds until a stage comes from memory: a ring of as many stages brings one each time this goes by once."""
-NEXT_WAVE = 1.14
+NEXT_WAVE = 1.095
 """Microseconds until a CTA begins where another one ended."""
-PART = 0.042
+PART = 0.0387
 """Microseconds that a cluster takes to add its sums, for each part and the root of a tile's columns."""
 
 
@@ -87,9 +87,10 @@ def _longest(*times: float) -> float:
 
 
 def _bits(choice: Wide | Deep, m: int, n: int, depth: int, together: int = 1) -> float:
-    """Bits from and to memory, where so many CTAs share a tile of B."""
-    again = AGAIN if choice.tiles(m, n)[0] > together else 0.0
-    return (m + n * (1 + again)) * depth * choice.operand.bits + m * n * choice.result.bits
+    """Bits from and to memory, where so many CTAs share a tile of the right operand."""
+    (height, width), (down, across) = choice.sides(m, n), choice.tiles(m, n)
+    read = height * (1 + AGAIN * (across > 1)) + width * (1 + AGAIN * (down > together))
+    return read * depth * choice.operand.bits + m * n * choice.result.bits
 
 
 def _wide_microseconds(choice: Wide, m: int, n: int, depth: int, multiprocessors: int, batches: int) -> float:
@@ -99,17 +100,16 @@ def _wide_microseconds(choice: Wide, m: int, n: int, depth: int, multiprocessors
     stores = 1 if choice.pingpong else waves  # in turns all but the last one are beside steps
     far = alone and batches * (m + n) * depth * choice.operand.bits / 8 > FAR
     multiplied = _multiplied(choice) * (TURNS if choice.pingpong else ALONE if far else 1)
-    step = max(multiplied, _loaded(choice, m, depth) / _port(tiles, multiprocessors))
+    step = max(multiplied, _loaded(choice, m, n, depth) / _port(tiles, multiprocessors))
     busiest = waves * steps * step + stores * _store(choice)
-    read_by_all = READ_BY_ALL * choice.rows if m <= choice.rows else 0
-    return ENDS + _longest(memory, busiest) * (1 + read_by_all)
+    return ENDS + _longest(memory, busiest)
 
 
 def _deep_microseconds(choice: Deep, m: int, n: int, depth: int, multiprocessors: int) -> float:
     ctas, steps = choice.ctas(m, n), -(-depth // (choice.depth * choice.split))
     waves = -(-ctas // resident(multiprocessors, choice.split))
     memory = _from_memory(_bits(choice, m, n, depth), ctas, multiprocessors)
-    busiest = waves * steps * max(_multiplied(choice), _loaded(choice, m, depth) / _port(ctas, multiprocessors))
+    busiest = waves * steps * max(_multiplied(choice), _loaded(choice, m, n, depth) / _port(ctas, multiprocessors))
     sent = EXCHANGED * choice.columns * choice.consumers * (choice.split - 1) / choice.split
     return ENDS + EXCHANGE + sent + _longest(memory, busiest)
 
@@ -119,16 +119,18 @@ def _multiplied(choice: Wide | Deep) -> float:
     return STEP[choice.consumers] + MULTIPLY * choice.columns * choice.rows / WARPGROUP_ROWS
 
 
-def _loaded(choice: Wide | Deep, m: int, depth: int) -> float:
+def _loaded(choice: Wide | Deep, m: int, n: int, depth: int) -> float:
     """Bytes of a step. Tiles end with the matrix, so only one that is larger has rows outside."""
-    outside = OUTSIDE * max(0, choice.rows - m)
+    height, width = choice.sides(m, n)
+    outside = OUTSIDE * (max(0, choice.rows - height) + max(0, choice.columns - width))
     return (
         LINE // 8 * (choice.rows + choice.columns + outside) * (UNALIGNED if depth * choice.operand.bits % LINE else 1)
     )
 
 
 def _store(choice: Wide) -> float:
-    more = LINE / (box_of_c(choice.columns, choice.result) * choice.result.bits) - 1
+    line = box_of_c(WARPGROUP_ROWS if choice.swapped else choice.columns, choice.result)
+    more = LINE / (line * choice.result.bits) - 1
     return STORE + STORED_ROW * choice.columns**2 + LINES * choice.columns * more
 
 

@@ -1,6 +1,8 @@
 """For large results: persistent CTAs walk over tiles of C, and a cluster shares each tile of B.
 
-The types of operands and result, the tile, and whether there is a batch of matrices are constants of the build.
+The types of operands and result, the tile, and whether there is a batch of matrices are constants of the build. A tile
+has a multiple of 64 rows, and of 16 columns. So the kernel can also multiply C^T = B A^T: A is the right operand then,
+and few of a tile's columns are outside of a matrix whose rows are not a multiple of 64.
 """
 
 from __future__ import annotations
@@ -28,12 +30,21 @@ def rows_of(consumers: int, pingpong: bool) -> int:
     return WARPGROUP_ROWS * (1 if pingpong else consumers)
 
 
-def map_of_a(consumers: int, operand: nvb.ElementType, batched: bool, pingpong: bool) -> nvb.TensorMap:
-    return nvb.TensorMap(operand, box=(*[1] * batched, rows_of(consumers, pingpong), LINE // operand.bits))
+def map_of(rows: int, operand: nvb.ElementType, batched: bool) -> nvb.TensorMap:
+    """That of a matrix of which a step loads so many rows."""
+    return nvb.TensorMap(operand, box=(*[1] * batched, rows, LINE // operand.bits))
 
 
-def map_of_b(columns: int, cluster: int, operand: nvb.ElementType, batched: bool) -> nvb.TensorMap:
-    return nvb.TensorMap(operand, box=(*[1] * batched, columns // cluster, LINE // operand.bits))
+def map_of_a(
+    consumers: int, columns: int, cluster: int, operand: nvb.ElementType, batched: bool, pingpong: bool, swapped: bool
+) -> nvb.TensorMap:
+    return map_of(columns // cluster if swapped else rows_of(consumers, pingpong), operand, batched)
+
+
+def map_of_b(
+    consumers: int, columns: int, cluster: int, operand: nvb.ElementType, batched: bool, pingpong: bool, swapped: bool
+) -> nvb.TensorMap:
+    return map_of_a(consumers, columns, cluster, operand, batched, pingpong, not swapped)
 
 
 def box_of_c(columns: int, result: nvb.ElementType) -> int:
@@ -41,9 +52,10 @@ def box_of_c(columns: int, result: nvb.ElementType) -> int:
     return math.gcd(columns * result.bits, LINE) // result.bits
 
 
-def map_of_c(columns: int, result: nvb.ElementType, batched: bool) -> nvb.TensorMap:
-    line = box_of_c(columns, result)
-    return nvb.TensorMap(result, box=(*[1] * batched, WARPGROUP_ROWS, line), swizzle=line * result.bits // 8)
+def map_of_c(columns: int, parts: int, result: nvb.ElementType, batched: bool, swapped: bool) -> nvb.TensorMap:
+    rows, across = (columns // parts, WARPGROUP_ROWS) if swapped else (WARPGROUP_ROWS, columns)
+    line = box_of_c(across, result)
+    return nvb.TensorMap(result, box=(*[1] * batched, rows, line), swizzle=line * result.bits // 8)
 
 
 A = Annotated[nvb.TensorMap, map_of_a]
@@ -132,30 +144,32 @@ def wide(
     parts: int = 1,
     tail: int = 0,
     pingpong: bool = False,
+    swapped: bool = False,
 ) -> None:
-    """`group` rows of tiles go together; `scale` is that of 8-bit floats."""
+    """`group` rows of tiles go together; `scale` is that of 8-bit floats. `swapped`, rows of a tile are those of B."""
+    left, right, height, width = (b, a, n, m) if swapped else (a, b, m, n)
     rows, depth, sums = rows_of(consumers, pingpong), LINE // operand.bits, sums_of(operand)
     mma = mma_of(k, operand, columns, rows)
     ring = k.pipeline(stages, consumers, a=mma.smem_a(depth), b=mma.smem_b(depth), multicast=True, pingpong=pingpong)
-    output = k.tma_epilogue(c, columns, consumers, parts=parts)
+    output = k.tma_epilogue(c, columns, consumers, parts=parts, transposed=swapped)
     k.tma.prefetch_maps(a, b, c)
     k.mbarrier.ready()
-    bands, tiles_n = (m + rows * cluster - 1) // (rows * cluster), (n + columns - 1) // columns
-    each = bands * tiles_n
+    bands, tiles_across = (height + rows * cluster - 1) // (rows * cluster), (width + columns - 1) // columns
+    each = bands * tiles_across
     count = batches * each if batched else each
 
     def place(tile: nvb.Value) -> tuple[list[nvb.Value], nvb.Value, nvb.Value]:
-        band, across = k.grouped(tile % each if batched else tile, bands, tiles_n, max(1, group // cluster))
+        band, across = k.grouped(tile % each if batched else tile, bands, tiles_across, max(1, group // cluster))
         along = band * cluster + k.cluster.rank()
-        return [tile // each] * batched, begin(k, along, rows, m), begin(k, across, columns, n)
+        return [tile // each] * batched, begin(k, along, rows, height), begin(k, across, columns, width)
 
     with k.producer(registers=PRODUCER_REGISTERS):
         overlap(k)
         with tiles_of(k, count) as tile:
             batch, row, column = place(tile)
             with k.range(steps) as step, ring.fill() as stage:
-                k.tma.load(stage.a, a, (*batch, row, step * depth), stage.full)
-                k.tma.load(stage.b, b, (*batch, column, step * depth), stage.full, multicast=True)
+                k.tma.load(stage.a, left, (*batch, row, step * depth), stage.full)
+                k.tma.load(stage.b, right, (*batch, column, step * depth), stage.full, multicast=True)
         ring.finish()
 
     with k.consumers(registers=REGISTERS[consumers]) as warpgroup:
@@ -165,7 +179,8 @@ def wide(
             with ring.turn(warpgroup) if pingpong else nullcontext():
                 multiply(k, mma, ring, acc, steps, part, tail)
             batch, row, column = place(tile)
-            reserved = output.reserve((*batch, row + part * WARPGROUP_ROWS, column), warpgroup)
+            row += part * WARPGROUP_ROWS
+            reserved = output.reserve((*batch, *((column, row) if swapped else (row, column))), warpgroup)
             k.wgmma.wait_group(0, drains=[acc])
             ring.release()
             reserved.store(finished(acc, part, result, scale if operand.bits == 8 and sums is f32 else None))
@@ -187,6 +202,7 @@ class Wide:
     tail: int = 0
     group: int = 16
     pingpong: bool = False
+    swapped: bool = False
 
     def __post_init__(self) -> None:
         among(REGISTERS, consumers=self.consumers)
@@ -198,7 +214,8 @@ class Wide:
         """The tile and its order, in words."""
         cluster = f", cluster of {self.cluster}" if self.cluster > 1 else ""
         turns = ", in turns" if self.pingpong else ""
-        return f"{self.rows} x {self.columns}{turns}{cluster}, {self.stages} stages, {self.group} rows at a time"
+        tile = f"{self.rows} x {self.columns}{' of C^T' if self.swapped else ''}{turns}{cluster}"
+        return f"{tile}, {self.stages} stages, {self.group} rows at a time"
 
     @property
     def rows(self) -> int:
@@ -219,9 +236,14 @@ class Wide:
         instructions = -(-depth * self.operand.bits // INSTRUCTION)
         return replace(self, tail=instructions % (LINE // INSTRUCTION))
 
+    def sides(self, m: int, n: int) -> tuple[int, int]:
+        """Rows and columns of what is multiplied: C or C^T."""
+        return (n, m) if self.swapped else (m, n)
+
     def tiles(self, m: int, n: int) -> tuple[int, int]:
-        """Tiles along M, in whole clusters, and along N."""
-        return -(-m // (self.rows * self.cluster)) * self.cluster, -(-n // self.columns)
+        """Tiles one above the other, in whole clusters, and side by side."""
+        height, width = self.sides(m, n)
+        return -(-height // (self.rows * self.cluster)) * self.cluster, -(-width // self.columns)
 
     def launch_of(
         self, m: int, n: int, depth: int, multiprocessors: int, *, batches: int = 1, scale: float = 1.0

@@ -36,18 +36,19 @@ def ranked(name, shape):
 @settings(deadline=None, max_examples=40)
 def test_the_choice_is_the_least_of_all_that_are_ranked(name, shape):
     """Of every tile in its first order; the usual ones are candidates always, others where they are near the least."""
-    form, said = FORMS[name], ranked(name, shape)
+    form, said, (m, n, depth) = FORMS[name], ranked(name, shape), shape
     assert choice.choose(*shape, form.operand, form.result, batches=form.batches) == next(iter(said))
     assert list(said.values()) == sorted(said.values())
+    assert m < n or not any(one.swapped for one in said if not isinstance(one, Thin))
     assert len({one.label for one in said}) == len(said)
-    m, n, depth = shape
-    tiles = [one.for_depth(depth) for one in choice.wide_ones(form.operand, form.result, batched=bool(form.batches))]
+    every = choice.wide_ones(form.operand, form.result, batched=bool(form.batches))
+    tiles = [one.for_depth(depth) for one in every if m < n or not one.swapped]
     wide = {replace(one, group=16) for one in said if isinstance(one, Wide)}
     thin, deep = ({one for one in said if isinstance(one, kind)} for kind in (Thin, Deep))
     shared = [
         one
         for one in choice.deep_ones(form.operand, form.result)
-        if not form.batches and one.ctas(m, n) <= resident(132, one.split)
+        if not form.batches and one.ctas(m, n) <= resident(132, one.split) and (m < n or not one.swapped)
     ]
     if thin:
         assert thin == set(choice.thin_ones(m, form.operand))
@@ -56,7 +57,7 @@ def test_the_choice_is_the_least_of_all_that_are_ranked(name, shape):
         tiles, shared = [], []
     times = [microseconds(one, m, n, depth, 132, form.batches or 1) for one in (*tiles, *thin, *shared)]
     assert next(iter(said.values())) == min(times)
-    usual = {one for one in tiles if (one.consumers, one.columns) in choice.USUAL}
+    usual = {one for one in tiles if (one.consumers, one.columns) in choice.USUAL and not one.swapped}
     assert usual <= wide <= set(tiles)
     assert deep <= set(shared)
     others = (wide - usual) | deep
@@ -91,12 +92,18 @@ def test_one_multiprocessor_runs_no_cluster_of_wide_tiles():
 
 @pytest.mark.parametrize("name", FORMS)
 def test_which_tiles_are_left_out(name):
-    """Tiles of 192 rows have four stages and no cluster, and only operands of 16 bits have ping-pong consumers."""
+    """Tiles of 192 rows have four stages and no cluster, and only operands of 16 bits have ping-pong consumers.
+
+    Tiles of C^T have no cluster, and are stored as results of 16 bits.
+    """
     form = FORMS[name]
     tiles = list(choice.wide_ones(form.operand, form.result))
     assert {one.cluster for one in tiles if one.consumers == 3} == {1}
     assert min(one.stages for one in tiles if one.consumers == 3) >= 4
     assert any(one.pingpong for one in tiles) == (form.operand.bits == 16)
+    swapped = [one for one in (*tiles, *choice.deep_ones(form.operand, form.result)) if one.swapped]
+    assert bool(swapped) == (form.result.bits == 16)
+    assert {one.cluster for one in swapped if isinstance(one, Wide)} <= {1}
 
 
 def tiles_in_order(one, m):
@@ -112,11 +119,11 @@ def tiles_in_order(one, m):
 @settings(deadline=None, max_examples=60)
 def test_each_order_is_another_one_and_none_is_left_out(m):
     for tile in choice.wide_ones():
-        kept = [tiles_in_order(one, m) for one in choice.orders(tile, m)]
+        kept = [tiles_in_order(one, m) for one in choice.orders(tile, *tile.sides(m, 1))]
         every = [tiles_in_order(replace(tile, group=group), m) for group in choice.GROUPS]
         assert all(kept.count(order) == 1 for order in every)
         assert all(order in every for order in kept)
-        assert next(iter(choice.orders(tile, m))) == tile
+        assert next(iter(choice.orders(tile, *tile.sides(m, 1)))) == tile
 
 
 @given(data=st.data(), name=st.sampled_from(sorted(FORMS)), shape=SHAPES)

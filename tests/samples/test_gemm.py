@@ -47,7 +47,9 @@ OTHERS = [
 
 def error(one, device, depth=520, *, more=8, check=True):
     """The largest error at a small shape that nothing divides: a tile and `more` along M and N."""
-    m, n = (one.columns - 3, one.rows + more) if isinstance(one, Thin) else (one.rows + more, one.columns + more)
+    m, n = (
+        (one.columns - 3, one.rows + more) if isinstance(one, Thin) else one.sides(one.rows + more, one.columns + more)
+    )
     problem = problem_for(one, m, n, depth)
     compiled = problem.kernel.compile(assemble=device is None, check=check)
     assert compiled.diagnostics == ()
@@ -152,21 +154,29 @@ def test_the_usual_ones_can_be_chosen():
         ((5000, 3000, 2000), Wide(192, 2, 1, 4, tail=1)),
         ((8192, 8192, 1024), Wide(192, 2, 1, 4)),
         ((8192, 8192, 8192), Wide(224, 2, 2, 3)),
-        ((576, 4096, 4096), Wide(96, 3, 1, 4)),
+        ((576, 4096, 4096), Wide(144, 2, 1, 5, swapped=True)),
+        ((192, 10240, 8192), Wide(80, 3, 1, 5)),
+        ((192, 28672, 4096), Wide(112, 3, 1, 4)),
         ((1536, 1536, 1536), Wide(144, 2, 1, 5)),
         ((512, 5120, 5120), Wide(160, 2, 1, 4)),
         ((256, 5120, 5120), Wide(80, 2, 2, 7)),
         ((64, 5120, 5120), Deep(80, 1, 2, 11)),
         ((128, 5120, 5120), Deep(80, 2, 2, 7)),
         ((320, 2048, 8192), Deep(160, 1, 2, 6)),
-        ((768, 1280, 8192), Deep(80, 3, 2, 5)),
-        ((192, 5120, 5120), Deep(80, 3, 2, 5)),
+        ((768, 1280, 8192), Wide(128, 1, 1, 7)),
+        ((34, 12288, 5120), Deep(48, 3, 2, 6, swapped=True)),
+        ((87, 5504, 5120), Deep(96, 3, 4, 4, swapped=True)),
         ((512, 512, 8192), Deep(64, 1, 2, 12)),
         ((128, 8192, 8192), Wide(128, 1, 2, 7)),
+        ((144, 4096, 4096), Deep(144, 1, 2, 7, swapped=True)),
+        ((72, 4096, 14336), Deep(80, 1, 2, 11, swapped=True)),
+        ((130, 28672, 3072), Wide(144, 2, 1, 5, swapped=True)),
+        ((288, 4096, 4096), Wide(144, 1, 1, 7, swapped=True)),
         ((1, 4096, 4096), Thin(8, 1, 2, 20, 1)),
-        ((32, 28672, 8192), Thin(32, 2, 1, 9, 1)),
-        ((128, 4096, 4096), Deep(64, 2, 2, 8)),
-        ((128, 4096, 14336), Deep(64, 2, 2, 8)),
+        ((20, 3584, 18944), Thin(24, 2, 4, 10, 1)),
+        ((32, 3584, 18944), Thin(32, 2, 4, 9, 1)),
+        ((128, 4096, 4096), Deep(128, 1, 2, 8, swapped=True)),
+        ((128, 4096, 14336), Deep(128, 1, 2, 8, swapped=True)),
     ],
     ids=str,
 )
@@ -204,6 +214,21 @@ def test_what_can_be_chosen_for_a_result_can_be_built(result):
     assert {*product(COLUMNS, (1, 2))} <= {(one.columns, one.cluster) for one in every if isinstance(one, Wide)}
     for one in every:
         assert one.kernel.build(check=False).diagnostics == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "one"),
+    [
+        ("batch", Wide(80, 1, 1, 3, batched=True, swapped=True)),
+        ("e4m3", Wide(48, 2, 1, 3, operand=e4m3, swapped=True)),
+        ("e4m3", Deep(64, 1, 2, 3, e4m3, f16, swapped=True)),
+    ],
+    ids=["batch", "e4m3", "e4m3 of a shared depth"],
+)
+def test_tiles_of_the_transpose_of_other_types_and_batches(name, one):
+    """Rows of A that are no multiple of a thread's pair of columns, with tiles one above the other and side by side."""
+    problem = problem_for(one, one.columns + 9, one.rows + 16, 2 * one.depth, FORMS[name])
+    assert problem.error(problem.kernel.compile(assemble=False), Device("a test")) < problem.tolerance
 
 
 @pytest.mark.parametrize("depth", [16, 64, 136], ids=str)
