@@ -155,7 +155,11 @@ OF_OTHERS = {
     "threadfence_system": 'k.fence.thread(scope="sys")',
     "shfl": "k.warp.shuffle",
     "shfl_sync": "k.warp.shuffle",
-    **{f"shfl_{name}_sync": f'k.warp.shuffle(value, "{mode}", lane)' for name, mode in _SHUFFLES.items()},
+    **{
+        written: f'k.warp.shuffle(value, "{mode}", lane)'
+        for name, mode in _SHUFFLES.items()
+        for written in (f"shfl_{name}", f"shfl_{name}_sync", f"shuffle_{name}")
+    },
     "ballot_sync": "k.warp.ballot(predicate)",
     **{f"{name}_sync": f'k.warp.vote("{name}", predicate)' for name in ("any", "all")},
     **{f"match_{name}_sync": f'k.warp.match("{name}", value)' for name in ("any", "all")},
@@ -176,7 +180,7 @@ OF_OTHERS = {
     **dict.fromkeys(("variable", "local_var"), "k.var"),
     **dict.fromkeys(("inline_asm", "inline_ptx", "asm", "ptx_asm", "asm_volatile"), "k.ptx"),
     **dict.fromkeys(("shared_memory", "shared_array", "alloc_shared", "smem"), "k.shared(element, count)"),
-    "while_": "k.loop with k.break_if(condition)",
+    **dict.fromkeys(("while_", "while_loop"), "k.loop with k.break_if(condition)"),
     "for_": "k.range",
     "copy_ring": 'k.pipeline(stages, copies="cp.async", ...)',
     **dict.fromkeys(("atomic_add", "atomicAdd", "atomics"), "k.atomic.add(address, value)"),
@@ -255,7 +259,7 @@ OF_MATH = {
 INVERSES = dict.fromkeys(("asin", "acos", "atan", "atan2"), _INVERSE)
 """Functions that no expression of a few calls computes."""
 OF_K = {
-    **dict.fromkeys(("program_id", "blockIdx", "block_idx"), "k.block_id"),
+    **dict.fromkeys(("program_id", "blockIdx", "block_idx", "cta_id", "ctaid"), "k.block_id"),
     **dict.fromkeys(("num_programs", "grid_dim", "gridDim", "grid_size"), "k.block_count"),
     **dict.fromkeys(("threadIdx", "thread_idx", "tid"), "k.thread_id"),
     **dict.fromkeys(("where", "select_"), "k.select(condition, yes, no)"),
@@ -372,6 +376,7 @@ OF_NOUNS = {
         "sub": "k.atomic.add(address, -value)",
         "fadd": "k.atomic.add(address, value)",
         **dict.fromkeys(("exch", "xchg", "swap"), "k.atomic.exchange(address, value)"),
+        **dict.fromkeys(("compare_exchange", "compare_and_swap", "cmpxchg"), "k.atomic.cas(address, expected, value)"),
     },
 }
 """Names of CUDA, Triton and CUTLASS by the noun under which they are asked for."""

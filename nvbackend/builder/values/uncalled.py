@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from nvbackend.builder.scopes.rules import NOT_A_VALUE
-from nvbackend.diagnostics import user_facing
+from nvbackend.builder.values.attributes import ATTRIBUTE
+from nvbackend.diagnostics import MissingAttribute, user_facing
 
 
 class Uncalled(functools.partial[Any]):
@@ -28,6 +29,15 @@ class Uncalled(functools.partial[Any]):
         return signature.replace(parameters=[*signature.parameters.values()][1:])
 
     if not TYPE_CHECKING:  # a type checker refuses every operator of a method by itself
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raises value.attribute, as values do."""
+            if name.startswith("_"):
+                raise AttributeError(f"{self.written} has no attribute {name!r}", name=name, obj=self)
+            is_axis = name in ("x", "y", "z") and "axis" in self.__signature__.parameters
+            advice = f'call it with the axis: {self.written}("{name}")' if is_axis else self.advice
+            owner = f"{self.written}, which is a call,"
+            raise MissingAttribute([ATTRIBUTE.diagnose(owner=owner, name=f".{name}", advice=advice)])
 
         def __bool__(self, *_: object) -> NoReturn:  # noqa: PLE0304
             """Raises value.kind, as every operator does."""

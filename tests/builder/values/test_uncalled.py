@@ -51,6 +51,20 @@ def test_no_operator_takes_it_for_a_number(use) -> None:
             alone(k.thread_id)
 
 
+@pytest.mark.parametrize("call", CALLS)
+def test_attributes_are_those_of_what_it_gives(call: str) -> None:
+    """As threadIdx.x is of CUDA C++."""
+    method = method_of(builder(), call)
+    takes_axis = "axis" in inspect.signature(method).parameters  # type: ignore[arg-type]
+    for name, fix in (("x", f'call it with the axis: {call}("x")' if takes_axis else ""), ("exp", "")):
+        with pytest.raises(nvb.DiagnosticError, match=r"value\.attribute") as caught:
+            getattr(method, name)
+        (found,) = caught.value.diagnostics
+        assert found.message == f"{call}, which is a call, has no .{name}"
+        assert found.fix == (fix or f"call it: {call}()")
+        assert not hasattr(method, name) and not hasattr(method, f"_{name}")
+
+
 def test_a_condition_is_not_false_in_silence() -> None:
     """Python's own comparison is: nobody would store."""
 
