@@ -62,6 +62,8 @@ A = Annotated[nvb.TensorMap, map_of_a]
 B = Annotated[nvb.TensorMap, map_of_b]
 C = Annotated[nvb.TensorMap, map_of_c]
 Extent = Annotated[i32, nvb.Scalar(i32, minimum=1)]
+Place = tuple[list[nvb.Value], nvb.Value, nvb.Value]
+"""The matrix of a batch, if there is one, and the first row and column of a tile."""
 
 
 def tiles_of(
@@ -96,6 +98,14 @@ def mma_of(k: nvb.KernelBuilder, operand: nvb.ElementType, columns: int, rows: i
     shape = f"m{WARPGROUP_ROWS}n{columns}k{INSTRUCTION // operand.bits}"
     instruction = nvb.wgmma.mma_async(shape, operand, operand, sums_of(operand))
     return k.tiled_mma(instruction, warpgroups=(rows // WARPGROUP_ROWS, 1))
+
+
+def load(k: nvb.KernelBuilder, ring: Any, left: Any, right: Any, place: Place, steps: nvb.Value, depth: int) -> None:
+    """Load so many steps of a tile of the left operand, and the cluster's tile of the right one."""
+    batch, row, column = place
+    with k.range(steps) as step, ring.fill() as stage:
+        k.tma.load(stage.a, left, (*batch, row, step * depth), stage.full)
+        k.tma.load(stage.b, right, (*batch, column, step * depth), stage.full, multicast=True)
 
 
 def multiply(
@@ -158,7 +168,7 @@ def wide(
     each = bands * tiles_across
     count = batches * each if batched else each
 
-    def place(tile: nvb.Value) -> tuple[list[nvb.Value], nvb.Value, nvb.Value]:
+    def place(tile: nvb.Value) -> Place:
         band, across = k.grouped(tile % each if batched else tile, bands, tiles_across, max(1, group // cluster))
         along = band * cluster + k.cluster.rank()
         return [tile // each] * batched, begin(k, along, rows, height), begin(k, across, columns, width)
@@ -166,10 +176,7 @@ def wide(
     with k.producer(registers=PRODUCER_REGISTERS):
         overlap(k)
         with tiles_of(k, count) as tile:
-            batch, row, column = place(tile)
-            with k.range(steps) as step, ring.fill() as stage:
-                k.tma.load(stage.a, left, (*batch, row, step * depth), stage.full)
-                k.tma.load(stage.b, right, (*batch, column, step * depth), stage.full, multicast=True)
+            load(k, ring, left, right, place(tile), steps, depth)
         ring.finish()
 
     with k.consumers(registers=REGISTERS[consumers]) as warpgroup:
