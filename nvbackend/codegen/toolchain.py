@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from nvbackend.diagnostics import DiagnosticError, Rule, user_facing
@@ -185,6 +186,21 @@ def find_ptxas(explicit: str | os.PathLike[str] | None = None) -> Tool:
     if path is None:
         PTXAS_MISSING.fail(places=_places())
     return Tool.at(path)
+
+
+def ask_early() -> None:
+    """Have ptxas asked for its version by another thread, if this process has asked no program yet.
+
+    The answer takes a process, and a turn of Python's threads for each of its parts: long, where one of them is busy.
+    """
+    if not _ask_version.cache_info().currsize:
+        with contextlib.suppress(RuntimeError):  # no more threads
+            Thread(target=_ask_ptxas, name="nvbackend ptxas", daemon=True).start()
+
+
+def _ask_ptxas() -> None:
+    with contextlib.suppress(Exception):  # it comes again where ptxas is needed
+        find_ptxas()
 
 
 @user_facing

@@ -66,6 +66,7 @@ class Ahead:
         from nvbackend.codegen.llvm import OPTIMISE, PRINT
         from nvbackend.codegen.looking.asked import DUMP, asked
         from nvbackend.codegen.stages.compiling import compile_kernel, compiling
+        from nvbackend.codegen.toolchain import ask_early
 
         arguments = ir_text, signature, machine, machine.target
         if asked(DUMP) or wrong_arguments(compile_kernel, arguments, self._options, again=False):
@@ -77,6 +78,8 @@ class Ahead:
             with contextlib.suppress(RuntimeError):  # no more threads: the steps are left for the end
                 thread.start()
                 self._thread = thread
+            if self._options.get("assemble", True) in (True, None) and self._options.get("tool") is None:
+                ask_early()
 
     def verified(self, ir_text: str, signature: Signature, machine: MachineFunction) -> None:
         """Let it go on to what may end the process; it begins here, if it has not begun."""

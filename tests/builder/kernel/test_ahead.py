@@ -23,6 +23,7 @@ from nvbackend.codegen import isolated as isolated_module
 from nvbackend.codegen import llvm as llvm_module
 from nvbackend.codegen.toolchain import Tool, find_ptxas
 from nvbackend.rules import Finding, Flow, Rule
+from tests.support.process import run_python
 
 NO_CACHE = nvb.Cache.disabled()
 
@@ -306,6 +307,37 @@ def test_a_kernel_that_fails_is_not_dumped(tmp_path: Path, monkeypatch: pytest.M
     assert not (tmp_path / "dump").exists()
     right.compile(cache=NO_CACHE)
     assert list((tmp_path / "dump").glob("right-*/kernel.cubin"))
+
+
+ASKED = """
+import subprocess, threading
+import nvbackend as nvb
+
+run, asked = subprocess.run, []
+
+def noting(command, **options):
+    asked.append((threading.current_thread().name, command[-1]))
+    return run(command, **options)
+
+subprocess.run = noting
+
+@nvb.kernel("sm_80", threads=128)
+def kernel(k, out: nvb.Pointer[nvb.i32], *, number: int = 1) -> None:
+    out[k.thread_id()] = number
+
+for options in ({"assemble": False}, {}, {"number": 2}):
+    kernel.compile(cache=nvb.Cache.disabled(), **options)
+    [thread.join() for thread in threading.enumerate() if thread.name == "nvbackend ptxas"]
+    print(options, ("nvbackend ptxas", "--version") in asked, sep="|")
+    asked.clear()
+"""
+
+
+def test_ptxas_is_asked_for_its_version_beside_the_passes() -> None:
+    """Once in a process, and not by the thread that assembles."""
+    done = run_python(ASKED)
+    told = [line.split("|")[1] for line in done.stdout.splitlines()]
+    assert told == ["False", "True", "False"], done.stderr
 
 
 def test_a_builder_compiles_ahead_too(processes: list[Popen[str]]) -> None:
