@@ -24,7 +24,8 @@ TITLE = """\
 
 This page lists every public name with its arguments and the first sentence of its docstring; `help()` shows the whole
 docstring. Anything that is not listed here may change without notice. `nvb` is `import nvbackend as nvb`, and
-`k` is an `nvb.KernelBuilder` or the builder that `nvb.attach` returns.
+`k` is an `nvb.KernelBuilder` or the builder that `nvb.attach` returns. For help on its calls, make one:
+`k = nvb.KernelBuilder("k", "sm_90a", threads=32); help(k.tma.load)`.
 """
 INSIDE = re.compile(r"\b(Core|Emitter|FunctionBuilder|Registers|Roles|Storage|Device|Launches|ir\.\w+)\b")
 """What a constructor takes that only calls of `k`, or of a loaded kernel, can give."""
