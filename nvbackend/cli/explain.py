@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 NEAREST = 5
 """Spellings suggested for an unknown one."""
 _COMPARED = 60
+_LIKE_AN_INSTRUCTION = 0.75
+"""How much of the first word of a text must agree with an instruction's, to take it for that."""
 _LIKE_A_RULE = 0.85
 """How much of a text must agree with a rule's id, to take it for one with a mistake."""
 _OF_DIAGNOSTIC = re.compile(r"(?:error|warning)\[([^\]]*)\]")
@@ -138,11 +140,14 @@ def spelling_in(text: str) -> str:
 def nearest(wanted: str, spellings: Sequence[str]) -> list[str]:
     """The spellings that are most like `wanted`: those with the most words in common, then by their letters.
 
-    None where no spelling has a word of it, as of __syncthreads.
+    The first word, which is the instruction, counts as three, also where it is only like one. None where no spelling
+    has a word of it, as of __syncthreads.
     """
-    asked = _words(wanted.lower())
-    common = {spelling: len(asked & _words(spelling)) for spelling in spellings}
-    likely = sorted(filter(common.get, spellings), key=lambda spelling: -common[spelling])[:_COMPARED]
+    asked, heads = _words(wanted.lower()), {spelling.partition(".")[0] for spelling in spellings}
+    head = difflib.get_close_matches(wanted.lower().partition(".")[0], sorted(heads), n=1, cutoff=_LIKE_AN_INSTRUCTION)
+    begin = tuple(f"{each}." for each in head)
+    common = {spelling: len(asked & _words(spelling)) + 2 * spelling.startswith(begin) for spelling in spellings}
+    likely = sorted(filter(common.get, spellings), key=lambda spelling: (-common[spelling], len(spelling)))[:_COMPARED]
     by_letters = difflib.get_close_matches(wanted, likely, n=_COMPARED, cutoff=0.0)
     return sorted(by_letters, key=lambda spelling: -common[spelling])[:NEAREST]
 

@@ -50,6 +50,20 @@ def test_what_is_like_none_is_not_given_the_first_of_the_alphabet(given: str, li
     assert not listed or main(told.split()[3:-1]) == 0
 
 
+@pytest.mark.parametrize(
+    ("given", "begins"),
+    [
+        ("ld.global.f32", "ld.global."),
+        ("mma.sinc", "mma.sync."),
+        ("atomic.add", "atom."),
+        ("shfl.bfly", "shfl.sync."),
+        ("wgma.mma_async", "wgmma.mma_async."),
+    ],
+)
+def test_the_nearest_are_forms_of_the_instruction(given: str, begins: str, capsys: Printed) -> None:
+    assert [one for one in proposed(refusal(capsys, "explain", given)) if not one.startswith(begins)] == []
+
+
 def test_words_are_parted_by_dots_and_lines() -> None:
     """As CUDA C++ and the builder write them."""
     names = fix_for("shfl_sync_down").removeprefix("use one of ").split(", ")
