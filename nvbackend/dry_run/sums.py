@@ -16,7 +16,7 @@ from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import Step, Value
 from nvbackend.dry_run.when import When
 from nvbackend.intrinsics.row.semantics import Completion
-from nvbackend.isel.flow.loops import loops_of
+from nvbackend.isel.flow.loops import Loops, loops_of
 from nvbackend.isel.machine.facts import SCALE_D
 from nvbackend.isel.machine.function import (
     INSTRUCTION_DESCRIPTOR,
@@ -80,6 +80,12 @@ class Sums:
         touches = (touch for one in instructions for touch in one.touches)
         return {touch.block for touch in touches if touch.access is Access.READ}
 
+    @cached_property
+    def _loops(self) -> Loops:
+        function = self._state.launch.function
+        assert function is not None
+        return loops_of(function)
+
     def _is_lost(self, block: RegisterBlock, last: _Last, now: _Last) -> bool:
         """Whether nothing uses the registers between the two: in one block, or in a loop from round to round.
 
@@ -95,8 +101,8 @@ class Sums:
         if before == rounds:  # of one line: what another one overwrites may be meant so
             is_one = home == other and _line(first) == _line(second)
             return is_one and _follows(function.blocks[home].instructions, block, first, second)
-        loop = loops_of(function).innermost(home)
-        if loop is None or loop != loops_of(function).innermost(other):
+        loop = self._loops.innermost(home)
+        if loop is None or loop != self._loops.innermost(other):
             return False
         return not any(_uses(function.blocks[name].instructions, block) for name in loop.blocks)
 
