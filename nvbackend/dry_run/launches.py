@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.dry_run.inverted import told_where_it_is
@@ -108,11 +109,12 @@ class Launches:
         *,
         latest_first: bool = False,
         first_way: bool = True,
+        settles: bool | None = None,
     ) -> tuple[list[Diagnostic], Machine]:
         """A run with parameters as `scalars`, or smaller ones that the kernel's arrays admit."""
         launch = replace(self.launch(scale), promised=self._promised(given or {}))
         less = dict(scalars)
-        order: dict[str, bool] = {"latest_first": latest_first, "first_way": first_way}
+        order: dict[str, Any] = {"latest_first": latest_first, "first_way": first_way, "settles": settles}
         while True:
             try:
                 found, machine = run(self._program, launch, self._make, less, **order)

@@ -123,7 +123,7 @@ class Runs:
             if found := self._few(few, scale, machine.steps):
                 return found
         found = self._others(rounds, few, machine.steps) or self._least(few, machine.steps)
-        found = found or self._last(machine.steps) or self._between(few, chosen, machine.steps)
+        found = found or self._of_other_choices(chosen, machine) or self._between(few, chosen, machine.steps)
         return found or self._elsewhere(rounds, chosen, machine.steps) or self._each_asks(machine)
 
     def _of_uneven(self, rounds: Rounds, chosen: Mapping[str, int], found: list[Diagnostic]) -> list[Diagnostic]:
@@ -281,6 +281,19 @@ class Runs:
                 if kept := [with_values(one, given) for one in found if one.rule_id != UNWRITTEN.id]:
                     return kept
         return []
+
+    def _of_other_choices(self, chosen: Mapping[str, int], machine: Machine) -> list[Diagnostic]:
+        """What the last run shows. Where there is none, what other choices about data show, if those of the first
+        `machine` ended a loop before it came round in its ring: the test of who draws the last tile does.
+        """
+        before = len(self._launches.went)
+        found = self._last(machine.steps)
+        if len(self._launches.went) > before or not machine.is_cut_short or GROWTH * machine.steps > ENOUGH:
+            return found
+        spent = self._launches.spent
+        found = self._launches.run(MAIN, chosen, first_way=False, settles=False)[0]
+        self._launches.spent = spent
+        return found
 
     def _last(self, steps: int) -> list[Diagnostic]:
         """What a last run shows, if there is room for one; `steps` is what the first run took."""

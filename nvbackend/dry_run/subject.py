@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from typing import Any
 
 from llvmlite import ir
 
@@ -59,6 +60,7 @@ def run(
     *,
     latest_first: bool = False,
     first_way: bool = True,
+    settles: bool | None = None,
     whole: bool = False,
 ) -> tuple[list[Diagnostic], Machine]:
     """One run with the parameters `scalars`: what was found, and the machine after it.
@@ -66,7 +68,9 @@ def run(
     Loops whose rounds are numbers of memory make a `whole` number of them, which many others divide.
     """
     protocols = make(launch)
-    ways: dict[str, bool] = {"latest_first": latest_first, "first_way": first_way, "whole": whole}
+    ways: dict[str, Any] = {
+        "latest_first": latest_first, "first_way": first_way, "settles": settles, "whole": whole
+    }  # fmt: skip
     machine = Machine(program, launch, protocols, scalars, STEPS, **ways)
     try:
         machine.run()

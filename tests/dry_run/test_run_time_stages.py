@@ -134,3 +134,49 @@ def test_a_loop_that_ends_by_data_comes_round_in_its_ring() -> None:
         with pytest.raises(nvb.DiagnosticError) as caught:
             _drawn(by, given).build()
         assert {one.rule_id for one in caught.value.diagnostics} <= {"mbarrier.deadlock", "dry-run.overrun"}
+
+
+def _drawn_and_set_back(rounds: int) -> nvb.KernelDefinition:
+    """As above, where who draws the last number sets the counter back, and tiles take long.
+
+    A stage is waited for as if it were filled again after so many `rounds`.
+    """
+
+    @nvb.kernel("sm_90", threads=96)
+    def drawn(k, y: nvb.Pointer[i32], counter: nvb.Pointer[u32], tiles: i32(minimum=1)):
+        number = k.shared(i32, 2, name="number")
+        posted = k.mbarrier.array(2, arrivals=1, name="posted")
+        taken = k.mbarrier.array(2, arrivals=64, name="taken")
+        k.mbarrier.ready()
+        turn, thread, tile = k.var(0), k.thread_id(), k.var(k.block_id())
+        with k.one_thread(2), k.loop():
+            stage = turn % 2
+            k.mbarrier.wait(taken + stage, turn // rounds % 2 ^ 1)
+            number[stage] = tile
+            k.mbarrier.arrive(posted + stage)
+            k.break_if(tile >= tiles)
+            following = k.atomic.add(counter, k.const(1, u32)).to(i32) + k.block_count()
+            with k.if_(following == tiles + k.block_count() - 1):
+                counter.store(0, order="relaxed", scope="gpu")
+            tile.set(following)
+            turn += 1
+        with k.if_(thread < 64), k.loop():
+            stage = turn % 2
+            k.mbarrier.wait(posted + stage, turn // 2 & 1)
+            mine = k.var(number[stage])
+            k.mbarrier.arrive(taken + stage)
+            k.break_if(mine >= tiles)
+            with k.range(200):
+                k.barrier.sync(1, 64, aligned=False)
+            y[mine * 64 + thread] = mine
+            turn += 1
+
+    return drawn
+
+
+def test_who_draws_the_last_number_is_asked_in_another_run_too() -> None:
+    """In the first run it is the first one: no stage is filled again."""
+    _drawn_and_set_back(2).build()
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        _drawn_and_set_back(3).build()
+    assert {one.rule_id for one in caught.value.diagnostics} == {"mbarrier.deadlock"}

@@ -62,12 +62,15 @@ class Machine:
         *,
         latest_first: bool = False,
         first_way: bool = True,
+        settles: bool | None = None,
         whole: bool = False,
     ) -> None:
         self._rounds_of_memory = WHOLE_ROUNDS if whole else UNKNOWN_ROUNDS
         self._buffers = program.buffers()
         self.is_of_memory = False
         """Whether numbers of global memory decided how many rounds a loop makes."""
+        self.is_cut_short = False
+        """Whether other choices made a loop end before it came round in its ring."""
         self._program = program
         self._launch = launch
         self._protocols = self.protocols = protocols
@@ -81,7 +84,7 @@ class Machine:
         self._blocked: list[tuple[Fiber, ...]] = []
         self._parked: list[tuple[Fiber, Meeting]] = []
         self._gathered: dict[tuple[int, int], list[Fiber]] = {}
-        self.choices = Choices(first=first_way)
+        self.choices = Choices(first=first_way, settles=settles)
         self._aside = Aside(program, first_way)
         self.ways: Ways = set()
         self.reached: set[int] = {0}
@@ -409,6 +412,7 @@ class Machine:
         self.is_of_memory |= of_memory
         wanted = self._rounds_of_memory if of_memory else UNKNOWN_ROUNDS * max(1, self._buffers[loop])
         found = self.choices.holds(condition, goes_on == (rounds < wanted))
+        self.is_cut_short |= found != goes_on and rounds < self._buffers[loop] and not of_memory
         if found == goes_on and rounds >= MOST_ROUNDS:
             raise Guessed
         return found
