@@ -15,40 +15,42 @@ from samples.gemm.wide import LINE, WARPGROUP_ROWS, Wide, box_of_c
 
 ENDS = 1.376
 """Microseconds of a launch before its first and after its last step."""
-MEMORY, NEIGHBORS = 4.67e6, 47.6e3
+MEMORY, NEIGHBORS = 4.65e6, 47.4e3
 """Bytes a microsecond from memory to all multiprocessors, and to each of two neighbors that load by a CTA each."""
-PORT, NO_NEIGHBOR = 109.5e3, 1.593
+PORT, NO_NEIGHBOR = 104.2e3, 1.6
 """Bytes a microsecond from the L2 cache to a multiprocessor, and what it gets more whose neighbor loads nothing."""
-NORM = 2.463
+NORM = 2.575
 """The memory and the busiest multiprocessor take as long as this norm of both: each waits for the other."""
 RESIDENT = {1: 1.0, 2: 1.0, 3: 0.89, 4: 0.91, 8: 0.85}
 """Which part of the multiprocessors clusters of so many CTAs fill: a cluster is within a group of them (a GPC)."""
 
 # Of wide and deep tiles.
-STEP, MULTIPLY = {1: 0.0195, 2: 0.0247, 3: 0.0932}, 1.617e-3
-"""Microseconds of a step: by the number of consumers, and for each column of a tile and 64 rows."""
-UNALIGNED, OUTSIDE = 1.262, 1.354
+STEP, MULTIPLY, LOAD = {1: 0.0133, 2: 0.0176, 3: 0.0407}, 1.531e-3, 1.365e-4
+"""Microseconds of a step: by the number of consumers, for each column of a tile and 64 rows, and for each row of either
+operand: loading them takes power, and so costs clock."""
+UNALIGNED, OUTSIDE = 1.35, 1.21
 """What bytes count where rows of the operands do not begin at lines, and how much more a row outside counts."""
-AGAIN = 0.28
+AGAIN = 0.303
 """How much of an operand comes from memory again where CTAs that do not share its tiles read them at the same time."""
 ALONE, FAR, TURNS = 1.004, 200e6, 1.04
 """How much longer a step takes for CTAs that do not share tiles of B, where the operands have more than so many bytes;
 and for ping-pong consumers."""
-STORE, STORED_ROW, LINES = 0.36, 2e-6, 7e-4
+STORE, STORED_ROW, LINES, FEW_STAGES = 0.14, 1.8e-6, 8.6e-5, 0.3
 """Microseconds between the last step of a wide tile and the first one of the next: always, for the square of its
-columns, and for each column and line of C beyond one, where a row of 128 bytes is stored as several."""
-EXCHANGE, EXCHANGED = 0.654, 9.8e-3
+columns, for each column and line of C beyond one, where a row of 128 bytes is stored as several, and with a ring of
+three stages, which hold less of the next tile."""
+EXCHANGE, EXCHANGED = 0.61, 1.03e-2
 """Microseconds in which the CTAs of a deep tile send their sums and store them: always, and for each column and 64 rows
 that one sends."""
 
 # Of thin tiles.
-READ_BY_ALL = 1.54e-3
+READ_BY_ALL = 1.26e-3
 """How much longer a launch takes for each row of A in a tile, as every CTA reads the same ones."""
-LATENCY = 1.116
+LATENCY = 1.165
 """Microseconds until a stage comes from memory: a ring of as many stages brings one each time this goes by once."""
-NEXT_WAVE = 1.095
+NEXT_WAVE = 0.9
 """Microseconds until a CTA begins where another one ended."""
-PART = 0.0387
+PART = 0.0386
 """Microseconds that a cluster takes to add its sums, for each part and the root of a tile's columns."""
 
 
@@ -116,7 +118,8 @@ def _deep_microseconds(choice: Deep, m: int, n: int, depth: int, multiprocessors
 
 def _multiplied(choice: Wide | Deep) -> float:
     """Microseconds in which the tensor cores multiply a step."""
-    return STEP[choice.consumers] + MULTIPLY * choice.columns * choice.rows / WARPGROUP_ROWS
+    loaded = LOAD * (choice.rows + choice.columns)
+    return STEP[choice.consumers] + MULTIPLY * choice.columns * choice.rows / WARPGROUP_ROWS + loaded
 
 
 def _loaded(choice: Wide | Deep, m: int, n: int, depth: int) -> float:
@@ -131,7 +134,7 @@ def _loaded(choice: Wide | Deep, m: int, n: int, depth: int) -> float:
 def _store(choice: Wide) -> float:
     line = box_of_c(WARPGROUP_ROWS if choice.swapped else choice.columns, choice.result)
     more = LINE / (line * choice.result.bits) - 1
-    return STORE + STORED_ROW * choice.columns**2 + LINES * choice.columns * more
+    return STORE + STORED_ROW * choice.columns**2 + LINES * choice.columns * more + FEW_STAGES * (choice.stages < 4)
 
 
 def _thin_microseconds(choice: Thin, m: int, n: int, depth: int, multiprocessors: int) -> float:
