@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.findings import ACCOUNTING, Findings
-from nvbackend.dry_run.order.lane_order import numbers
 from nvbackend.dry_run.order.words import in_rounds, instruction
 from nvbackend.dry_run.seam import Step
 from nvbackend.dry_run.values.apart import Sum, parts_of
+from nvbackend.dry_run.values.lanes import lanes_in, numbers_of
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE
-
-_LANES = 32
 
 
 def check_in_common(findings: Findings, step: Step) -> None:
@@ -38,12 +34,12 @@ def _apart(step: Step, name: str) -> tuple[str, str, str] | None:
         parts = parts_of(step.value(name, of=index))
         if parts is None:
             continue
-        here = np.broadcast_to(parts[1], _LANES)[numbers(step.lanes)]
-        if (here != here[0]).any():
-            lanes = numbers(step.lanes)
-            other = int(lanes[(here != here[0]).argmax()])
-            return f"lane {int(lanes[0])}", f"lane {other} of warp {warp}", "the lane"
-        mine = parts[0], int(here[0])
+        lanes, every = lanes_in(step.lanes), numbers_of(parts[1])
+        first_number = every[lanes[0]]
+        other = next((lane for lane in lanes if every[lane] != first_number), None)
+        if other is not None:
+            return f"lane {lanes[0]}", f"lane {other} of warp {warp}", "the lane"
+        mine = parts[0], first_number
         if first is not None and mine[0] is first[0] and mine[1] != first[1]:
             return f"warp {step.warps[0]}", f"warp {warp}", "the warp"
         first = first or mine

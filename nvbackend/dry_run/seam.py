@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.facts import Facts
 from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown
+from nvbackend.dry_run.values.vectors import Lanes
 from nvbackend.dry_run.when import When
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.target.target import Target
 from nvbackend.signature import LaunchBounds, Shape
-
-if TYPE_CHECKING:
-    import numpy as np
 
 __all__ = [
     "ALL_LANES",
@@ -44,9 +42,9 @@ ALL_LANES = 0xFFFF_FFFF
 """Every lane of a warp, a bit each."""
 
 
-Value: TypeAlias = "int | np.ndarray[Any, Any] | Unknown"
+Value: TypeAlias = "int | Lanes | Unknown"
 """A register of a warp: a number that is the same in all lanes, 32 numbers, or unknown. Numbers are not negative:
-they are the register's bits. Inactive lanes of an array mean nothing."""
+they are the register's bits. What inactive lanes have means nothing."""
 
 
 def _nothing(_instr: MachineInstr, _operand: str) -> frozenset[str]:

@@ -9,6 +9,7 @@ from nvbackend.diagnostics import Location
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.findings import MISSED, ORDER
 from nvbackend.dry_run.order.footprints import number
+from nvbackend.dry_run.order.granules import single_bytes
 from nvbackend.dry_run.order.record import Record
 from nvbackend.dry_run.order.shadow import Records, Shadow
 from nvbackend.dry_run.order.words import after_rounds, crew, in_rounds, instruction, line
@@ -136,7 +137,7 @@ def _uses(instructions: Iterable[MachineInstr], block: RegisterBlock) -> bool:
     return any(touch.block == block and touch.access in (Access.READ, Access.WRITE) for touch in touches)
 
 
-def check_lost(state: State, shadow: Shadow, step: Step, parts: Sequence[slice]) -> None:
+def check_lost(state: State, shadow: Shadow, step: Step, parts: Sequence[range]) -> None:
     """Whether a product starts a new sum in cells whose last one nothing has read."""
     first = _unread(state.memory.records, shadow, parts)
     commits = state.tensor_commits[step.cta, step.warps[0]]
@@ -158,9 +159,9 @@ def _is_read(function: MachineFunction | None) -> bool:
     return any(instr.semantics.issues is Completion.LOAD_WAIT for instr in function.instructions())
 
 
-def _unread(records: Records, shadow: Shadow, parts: Sequence[slice]) -> Record | None:
+def _unread(records: Records, shadow: Shadow, parts: Sequence[range]) -> Record | None:
     """The product whose result is in all of the cells, and which nothing has read."""
-    numbers = {shadow.last_unread(part) for part in parts}
+    numbers = {shadow.last_unread(single_bytes(part)) for part in parts}
     record = records.records[numbers.pop()] if len(numbers) == 1 else None
     return record if record is not None and record.parts[0].instr.semantics.multiplies else None
 

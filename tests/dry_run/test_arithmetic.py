@@ -6,13 +6,13 @@ import random
 from collections.abc import Callable, Hashable
 from typing import Any
 
-import numpy as np
 import pytest
 from llvmlite import ir
 
 from nvbackend.dry_run.program.operations import is_copy
 from nvbackend.dry_run.values import arithmetic
 from nvbackend.dry_run.values.unknown import UNKNOWN, Expression, leaf
+from nvbackend.dry_run.values.vectors import Lanes
 
 
 def _cut(number: int, divisor: int) -> int:
@@ -56,7 +56,7 @@ def _signed(number: int, bits: int) -> int:
 
 
 def _operands(random_: random.Random, name: str, bits: int) -> list[tuple[Any, Any]]:
-    """Numbers and arrays, in each combination."""
+    """Numbers and those of lanes, in each combination."""
 
     def left() -> int:
         return random_.choice((0, 1, (1 << bits) - 1, 1 << bits - 1, random_.getrandbits(bits)))
@@ -66,13 +66,12 @@ def _operands(random_: random.Random, name: str, bits: int) -> list[tuple[Any, A
             return random_.randrange(bits)
         return left() or 1
 
-    lanes = np.array([[left(), right()] for _ in range(32)], np.uint64).T
-    return [(left(), right()), (lanes[0], right()), (left(), lanes[1]), (lanes[0], lanes[1])]
+    lefts, rights = (Lanes([one() for _ in range(32)]) for one in (left, right))
+    return [(left(), right()), (lefts, right()), (left(), rights), (lefts, rights)]
 
 
 def _lanes(value: Any) -> list[int]:
-    found: list[int] = np.broadcast_to(np.array(value, np.uint64), 32).tolist()
-    return found
+    return value.numbers if isinstance(value, Lanes) else [value] * 32
 
 
 def _done(operation: arithmetic.Operation, *values: Any) -> Any:
@@ -87,7 +86,7 @@ def test_each_operation_has_a_meaning_here() -> None:
 
 @pytest.mark.parametrize("bits", [8, 32, 64])
 @pytest.mark.parametrize("name", MEANING)
-def test_numbers_and_arrays_are_those_of_python(name: str, bits: int) -> None:
+def test_numbers_and_those_of_lanes_are_those_of_python(name: str, bits: int) -> None:
     random_ = random.Random(f"{name} {bits}")
     for _ in range(4):
         for x, y in _operands(random_, name, bits):
@@ -112,8 +111,7 @@ def test_comparisons_are_those_of_python(predicate: str) -> None:
 @pytest.mark.parametrize("name", ["udiv", "urem", "sdiv", "srem", "shl", "lshr", "ashr"])
 def test_what_llvm_leaves_undefined_is_unknown(name: str) -> None:
     undefined = 32 if "sh" in name else 0
-    lanes, wrong = np.arange(32, dtype=np.uint64), np.full(32, undefined, np.uint64)
-    wrong[:31] = 1
+    lanes, wrong = Lanes([*range(32)]), Lanes([1] * 31 + [undefined])
     for x, y in [(5, undefined), (lanes, undefined), (5, wrong), (lanes, wrong)]:
         assert _done(arithmetic.BINARY[name](0, 1, 2, 32), x, y) is UNKNOWN
 
@@ -121,7 +119,7 @@ def test_what_llvm_leaves_undefined_is_unknown(name: str) -> None:
 @pytest.mark.parametrize("name", MEANING)
 def test_an_unknown_result_is_named_by_the_operation_and_its_operands(name: str) -> None:
     table: dict[Hashable, Expression] = {}
-    x, y, lanes = leaf(table, "x"), leaf(table, "y"), np.arange(32, dtype=np.uint64)
+    x, y, lanes = leaf(table, "x"), leaf(table, "y"), Lanes([*range(32)])
     run = arithmetic.BINARY[name](0, 1, 2, 32)
     given = [(x, y), (y, x), (x, 3), (x, 4), (x, lanes)]
     # What wraps is the low bits of the sum, which have a name of their own.

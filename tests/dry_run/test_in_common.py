@@ -11,6 +11,7 @@ import nvbackend as nvb
 from nvbackend import f16, f32, i32, u32, u64
 from nvbackend.dry_run.values.apart import parts_of
 from nvbackend.dry_run.values.unknown import combine, leaf
+from nvbackend.dry_run.values.vectors import Lanes
 from tests.dry_run.refusals import refusals
 
 HALVES = nvb.Pointer(f16, align=32)
@@ -148,22 +149,22 @@ def test_a_fix_names_what_tells_them_apart() -> None:
     assert re.search("what the warpgroup has in common, and not from the warp:", caught.value.diagnostics[0].fix)
 
 
-LANES = np.arange(32, dtype=np.uint64)
+LANES = Lanes([*range(32)])
 
 
 def test_a_sum_is_of_what_is_in_common_and_what_is_known() -> None:
     table: dict = {}
-    n, loaded = leaf(table, "parameter", "n"), leaf(table, "load i32", LANES.tobytes())
+    n, loaded = leaf(table, "parameter", "n"), leaf(table, "load i32", LANES)
     common, known = parts_of(combine("add", combine("mul", combine("add", n, LANES), 4), 8))
     assert common is combine("mul", n, 4)
-    assert (known == LANES * 4 + 8).all()
+    assert known == LANES * 4 + 8
     assert parts_of(n) == (n, 0)
     common, known = parts_of(combine("mul", 4, combine("add", n, LANES)))
     assert common is combine("mul", n, 4)
-    assert (known == LANES * 4).all()
+    assert known == LANES * 4
     common, known = parts_of(combine("shl", combine("add", n, LANES), 3))
     assert common is combine("mul", n, 8)
-    assert (known == LANES * 8).all()
+    assert known == LANES * 8
     assert parts_of(combine("add", loaded, 1)) is None
     assert parts_of(combine("mul", n, LANES)) is None  # n may be 0
     assert parts_of(combine("lshr", combine("add", n, LANES), 5)) is None  # n may be a multiple of 32
@@ -180,5 +181,5 @@ def test_a_mask_takes_the_highest_bits_from_both() -> None:
     table: dict = {}
     n = leaf(table, "parameter", "n")
     _, known = parts_of(combine("and", combine("add", n, LANES * 2**16), 2**16 - 1))
-    assert not known.any()
+    assert not any(known.numbers)
     assert parts_of(combine("and", combine("add", n, LANES), 24)) is None

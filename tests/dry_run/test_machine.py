@@ -34,7 +34,7 @@ class Seen:
             value = step.value("address")
             for lane in range(32):
                 if step.lanes >> lane & 1:
-                    number = value if isinstance(value, (int, Unknown)) else int(value[lane])
+                    number = value if isinstance(value, (int, Unknown)) else value.numbers[lane]
                     self.stores.setdefault(step.warps[0] * 32 + lane, []).append(number)
         return DONE
 

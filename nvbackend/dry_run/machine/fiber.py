@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.program.code import SELF
 from nvbackend.dry_run.values.lanes import among, merge
 from nvbackend.dry_run.values.unknown import Unknown
+from nvbackend.dry_run.values.vectors import Lanes
 from nvbackend.dry_run.when import When
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ class Fiber:
         registers = list(self.registers)
         if mask & (mask - 1) == 0:
             lane = mask.bit_length() - 1
-            registers = [int(one[lane]) if type(one) is np.ndarray else one for one in registers]
+            registers = [one.numbers[lane] if type(one) is Lanes else one for one in registers]
         other = Fiber(self.warp, mask, block, registers, self.numbers, self.choices, meetings, aside=self.aside)
         other.rounds = dict(self.rounds)
         registers[SELF] = other

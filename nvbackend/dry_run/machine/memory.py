@@ -52,8 +52,8 @@ class SharedNumbers:
         if type(where) is not int:
             for lane in range(LANES):
                 if mask >> lane & 1:
-                    one = value if type(value) is int or isinstance(value, Unknown) else int(value[lane])
-                    self.store(int(where[lane]), one, size, cta, 1 << lane)
+                    one = value if type(value) is int or isinstance(value, Unknown) else value.numbers[lane]
+                    self.store(where.numbers[lane], one, size, cta, 1 << lane)
             return
         self.forget(where, size, cta)
         number = among(value, mask)
@@ -70,7 +70,7 @@ class SharedNumbers:
             self._known.clear()
             return
         if all_ctas or type(address) is not int:
-            places = {address} if type(address) is int else set(address.tolist())
+            places = {address} if type(address) is int else set(address.numbers)
             ranks = range(self._cluster) if all_ctas else ()
             places |= {place & _OFFSET | rank << RANK_SHIFT for place in places for rank in ranks}
             for place in places:

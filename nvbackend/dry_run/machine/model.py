@@ -11,13 +11,12 @@ from itertools import islice, product
 from operator import and_, or_, xor
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from nvbackend.dry_run.values import floats
 from nvbackend.dry_run.values.arithmetic import signed
-from nvbackend.dry_run.values.lanes import LANES, tidy
+from nvbackend.dry_run.values.lanes import numbers_of, tidy
 from nvbackend.dry_run.values.meaning import Code, Leaf, code_of
-from nvbackend.dry_run.values.unknown import Expression, Unknown
+from nvbackend.dry_run.values.unknown import Expression
+from nvbackend.dry_run.values.vectors import Lanes
 
 Goals: TypeAlias = "tuple[tuple[Expression, bool], ...]"
 """Conditions, and whether each shall hold."""
@@ -79,16 +78,14 @@ class Model:
 
         One number where it holds in all lanes, or in none; None where that is not known.
         """
-        if isinstance(condition, bytes):
-            return np.frombuffer(condition, np.uint64)
         if not isinstance(condition, Expression) or not _is_parted(condition):
             return self.decide(condition, wish) if isinstance(condition, Expression) else condition
         operation, *given = condition.key
         left, right = (self.lanes(one, wish) for one in given)
         if left is None or right is None:
             return None
-        whole = np.broadcast_to(_PARTING[operation](left, right), LANES)
-        return tidy(whole)
+        found = _PARTING[operation](left, right)
+        return tidy(found) if isinstance(found, Lanes) else int(found)
 
     def is_of_memory(self, condition: Expression) -> bool:
         """Whether it depends on numbers of global memory, which are the caller's: they may be multiples of others."""
@@ -128,7 +125,7 @@ class Model:
             if not isinstance(step, Leaf):
                 step(registers)
                 continue
-            place = step.operation, tuple(_hashable(registers[one]) for one in step.operands)
+            place = step.operation, tuple(registers[one] for one in step.operands)
             if place not in self._numbers:
                 self._numbers[place] = len(self._numbers) + 1 << _APART if step.operation == "parameter" else 0
                 self._bits[place], self._roots_of[place] = step.bits, step.root
@@ -233,7 +230,7 @@ def _distances() -> Sequence[int]:
 def _is_parted(condition: Any) -> bool:
     """Whether it is made of conditions, some of which are known and differ by lane."""
     if not isinstance(condition, Expression):
-        return isinstance(condition, bytes)
+        return isinstance(condition, Lanes)
     operation, *given = condition.key
     return operation in _PARTING and any(_is_parted(one) for one in given)
 
@@ -241,8 +238,7 @@ def _is_parted(condition: Any) -> bool:
 def _ways(condition: Any, wish: bool) -> Iterator[Goals]:
     """Parts of a condition of several: what each of them shall be, for the whole to be as wished."""
     if not isinstance(condition, Expression):
-        numbers = np.frombuffer(condition, np.uint64) if isinstance(condition, bytes) else np.array(condition)
-        if (numbers.astype(bool) == wish).all():
+        if all(bool(number) == wish for number in numbers_of(condition)):
             yield ()
         return
     operation, *given = condition.key
@@ -262,7 +258,3 @@ def _ways(condition: Any, wish: bool) -> Iterator[Goals]:
 
 def _together(left: Iterator[Goals] | Sequence[Goals], right: Iterator[Goals] | Sequence[Goals]) -> Iterator[Goals]:
     return ((*one, *other) for one, other in product(islice(left, _WAYS), islice(right, _WAYS)))
-
-
-def _hashable(value: Any) -> Any:
-    return value if type(value) in (int, str, bytes) or isinstance(value, Unknown) else value.tobytes()

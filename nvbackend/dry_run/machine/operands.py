@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from nvbackend.dry_run.machine.fiber import Fiber
 from nvbackend.dry_run.order.words import touch_of
 from nvbackend.dry_run.program.code import Recorded
 from nvbackend.dry_run.seam import Named, Value
-from nvbackend.dry_run.values.lanes import among
+from nvbackend.dry_run.values.lanes import among, numbers_of
 from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown, combine
 from nvbackend.intrinsics.row.semantics import MemoryOperand
 
@@ -57,7 +55,7 @@ def _same(one: Any, other: Any) -> bool:
         return one == other
     if isinstance(one, Unknown) or isinstance(other, Unknown):
         return False
-    return bool(np.all(one == other))
+    return [*numbers_of(one)] == [*numbers_of(other)]
 
 
 def give(fiber: Fiber, recorded: Recorded, outputs: Mapping[str, Any]) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, reduce
+from operator import and_, or_, xor
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
 from nvbackend.dry_run.seam import RANK_SHIFT, Launch
-from nvbackend.dry_run.values.lanes import ALL, LANE, LANES, among, bits, tidy
+from nvbackend.dry_run.values.lanes import ALL, LANE, LANES, among, bits, lanes_in, numbers_of, tidy
 from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown
+from nvbackend.dry_run.values.vectors import Lanes
 from nvbackend.intrinsics.arithmetic.relations import RELATIONS
 from nvbackend.isel.machine.clusters import needs_cluster
 from nvbackend.isel.machine.function import MachineInstr
@@ -82,17 +82,16 @@ def along(register: str, axis: int, launch: Launch, cta: int = 0) -> int:
 def _lane_mask(relation: str) -> Any:
     """For each lane a bit for each other that is in `relation` to it."""
     is_in = RELATIONS[relation]
-    return np.array(
-        [sum(1 << other for other in range(LANES) if is_in(other, lane)) for lane in range(LANES)], np.uint64
-    )
+    return Lanes([sum(1 << other for other in range(LANES) if is_in(other, lane)) for lane in range(LANES)])
 
 
 @lru_cache(maxsize=256)
 def _threads(warp: int, shape: Shape, axis: int) -> Any:
     """The index of each thread of a warp along an axis."""
-    number = LANE + np.uint64(warp * LANES)
-    before = math.prod(shape[:axis])
-    return tidy(number // np.uint64(before) % np.uint64(shape[axis])) if math.prod(shape[1:]) > 1 or axis else number
+    number, before = LANE + warp * LANES, math.prod(shape[:axis])
+    if math.prod(shape[1:]) == 1 and not axis:
+        return number
+    return tidy(Lanes([one // before % shape[axis] for one in number.numbers]))
 
 
 def _rank(fiber: Fiber, launch: Launch) -> int:
@@ -121,10 +120,6 @@ _REGISTERS: dict[str, Callable[[Fiber, Launch], Any]] = {
 # -- exchanges between lanes ---------------------------------------------------------------------------------------
 
 
-def _spread(value: Any) -> Any:
-    return np.full(LANES, value, np.uint64) if type(value) is int else value
-
-
 def _elect(_axes: dict[str, object]) -> Own:
     def run(_fiber: Fiber, _launch: Launch, inputs: Inputs, mask: int) -> dict[str, Any]:
         members = inputs("mask")
@@ -139,7 +134,7 @@ def _elect(_axes: dict[str, object]) -> Own:
 @lru_cache(maxsize=LANES)
 def _only(leader: int) -> Any:
     """1 in one lane, 0 in the others."""
-    return np.equal(LANE, leader).astype(np.uint64)
+    return Lanes([int(lane == leader) for lane in range(LANES)])
 
 
 def _shuffle(axes: dict[str, object]) -> Own:
@@ -152,28 +147,30 @@ def _shuffle(axes: dict[str, object]) -> Own:
             same = mode == "idx" and type(lane) is int and type(clamp) is int
             return {"result": value if same else UNKNOWN, "in_range": UNKNOWN}
         if is_plain and type(lane) is int and clamp == LANES - 1 and mask >> (lane & 31) & 1:
-            return {"result": value if type(value) is int else int(value[lane & 31])}
-        by, bound = _spread(lane) & np.uint64(31), _spread(clamp)
-        segment = bound >> np.uint64(8) & np.uint64(31)
-        first = LANE & segment
-        last = first | (bound & ~segment & np.uint64(31))
-        if mode == "up":
-            within, other = by + last <= LANE, LANE - by
-        else:
-            inside = first | (by & ~segment & np.uint64(31))
-            other = {"down": LANE + by, "bfly": LANE ^ by, "idx": inside}[str(mode)]
-            within = other <= last
-        source = np.where(within, other, LANE).astype(np.int64)
-        asked = int(np.bitwise_or.reduce(np.left_shift(np.uint64(1), source.astype(np.uint64))[_lanes(mask)]))
-        if asked & ~mask:
+            return {"result": value if type(value) is int else value.numbers[lane & 31]}
+        sources = [
+            _source(str(mode), *each) for each in zip(range(LANES), *map(numbers_of, (lane, clamp)), strict=True)
+        ]
+        if any(not mask >> source & 1 for source in (sources[lane][0] for lane in lanes_in(mask))):
             return {"result": UNKNOWN, "in_range": UNKNOWN}
-        return {"result": tidy(_spread(value)[source]), "in_range": tidy(within.astype(np.uint64))}
+        numbers = numbers_of(value)
+        result = tidy(Lanes([numbers[source] for source, _ in sources]))
+        return {"result": result, "in_range": tidy(Lanes([int(within) for _, within in sources]))}
 
     return run
 
 
-def _lanes(mask: int) -> list[int]:
-    return [lane for lane in range(LANES) if mask >> lane & 1]
+def _source(mode: str, own: int, by: int, bound: int) -> tuple[int, bool]:
+    """The lane whose value a lane gets, itself where that is none of its segment, and whether it is one."""
+    by, segment = by & 31, bound >> 8 & 31
+    first = own & segment
+    last = first | (bound & ~segment & 31)
+    if mode == "up":
+        within, other = by + last <= own, own - by
+    else:
+        other = {"down": own + by, "bfly": own ^ by, "idx": first | (by & ~segment & 31)}[mode]
+        within = other <= last
+    return (other, True) if within else (own, False)
 
 
 def _vote(axes: dict[str, object]) -> Own:
@@ -202,22 +199,27 @@ def _match(axes: dict[str, object]) -> Own:
         members, value = inputs("members"), inputs("value")
         if type(members) is not int or isinstance(value, Unknown):
             return {"lanes": UNKNOWN, "equal": UNKNOWN}
-        there, numbers = members & mask, _spread(value)
+        there, numbers = members & mask, numbers_of(value)
         if axes["mode"] == "all":
             equal = type(among(value, there)) is int
             return {"lanes": there if equal else 0, "equal": int(equal)}
-        return {"lanes": tidy(np.array([bits(numbers == one) & there for one in numbers], np.uint64))}
+        return {"lanes": tidy(Lanes([_equal(numbers, one) & there for one in numbers]))}
 
     return run
+
+
+def _equal(numbers: Sequence[int], number: int) -> int:
+    """The lanes that have the number, a bit each."""
+    return sum(1 << lane for lane, one in enumerate(numbers) if one == number)
 
 
 _REDUCED: dict[str, Callable[[list[int]], int]] = {
     "add": lambda given: sum(given) & ALL,
     "min": min,
     "max": max,
-    "and": lambda given: int(np.bitwise_and.reduce(given)),
-    "or": lambda given: int(np.bitwise_or.reduce(given)),
-    "xor": lambda given: int(np.bitwise_xor.reduce(given)),
+    "and": lambda given: reduce(and_, given),
+    "or": lambda given: reduce(or_, given),
+    "xor": lambda given: reduce(xor, given),
 }
 
 
@@ -228,7 +230,7 @@ def _reduce(axes: dict[str, object]) -> Own:
         members, value = inputs("members"), inputs("value")
         if type(members) is not int or isinstance(value, Unknown) or element == "f32" or operation not in _REDUCED:
             return {"result": UNKNOWN}
-        given = [int(one) for one in _spread(value)[_lanes(members & mask)]]
+        given = [numbers_of(value)[lane] for lane in lanes_in(members & mask)]
         if operation in ("min", "max") and element == "s32":
             given = [(one ^ 1 << 31) - (1 << 31) for one in given]
         return {"result": _REDUCED[operation](given) & ALL}
@@ -245,7 +247,7 @@ def _mapa(_axes: dict[str, object]) -> Own:
         address, rank = inputs("address"), inputs("rank")
         if isinstance(address, Unknown) or isinstance(rank, Unknown):
             return {"mapped": UNKNOWN}
-        mapped = (address & _OFFSET) | (rank << RANK_SHIFT if type(rank) is int else rank << np.uint64(RANK_SHIFT))
+        mapped = (address & _OFFSET) | (rank << RANK_SHIFT)
         return {"mapped": mapped if type(mapped) is int else tidy(mapped)}
 
     return run
@@ -256,7 +258,7 @@ def _rank_of(_axes: dict[str, object]) -> Own:
         address = inputs("address")
         if isinstance(address, Unknown):
             return {"rank": UNKNOWN}
-        return {"rank": address >> RANK_SHIFT if type(address) is int else tidy(address >> np.uint64(RANK_SHIFT))}
+        return {"rank": address >> RANK_SHIFT if type(address) is int else tidy(address >> RANK_SHIFT)}
 
     return run
 

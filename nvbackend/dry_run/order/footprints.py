@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
-from nvbackend.dry_run.order.lane_order import numbers
+from nvbackend.dry_run.order.granules import Addresses, Moved, Sixteens, mask_of
 from nvbackend.dry_run.order.record import Part, Span, span_of
 from nvbackend.dry_run.order.shared_matrix import CHUNK, SharedMatrix, of_tcgen05, of_wgmma
 from nvbackend.dry_run.order.words import touch_of
-from nvbackend.dry_run.seam import ALL_LANES, RANK_SHIFT, Step, Unknown, Value
+from nvbackend.dry_run.seam import RANK_SHIFT, Step, Unknown, Value
+from nvbackend.dry_run.values.lanes import lanes_in
 from nvbackend.dry_run.values.ranges import bounds
 from nvbackend.dry_run.values.unknown import differs_by_data_alone
+from nvbackend.dry_run.values.vectors import Lanes
 from nvbackend.intrinsics.row.row import RegisterClass, Row
 from nvbackend.intrinsics.row.semantics import Matrix, MemoryOperand
 from nvbackend.isel.machine import facts
@@ -53,14 +53,12 @@ class Access:
     """Whether data alone decides where each lane accesses, and which lane accesses what."""
 
 
-def lanes_of(value: Value, lanes: int, first: int = 32) -> Any:
-    """The value in the active lanes among the first ones: a number where it is one, else an array."""
+def lanes_of(value: Value, lanes: int, first: int = 32) -> Addresses | Unknown:
+    """The value in the active lanes among the first ones, with a sign: a number where it is one in all."""
     if isinstance(value, (int, Unknown)):
         return value
-    every = np.asarray(value)
-    if lanes == ALL_LANES:
-        return every[:first].astype(np.int64)
-    return every[numbers(lanes & (1 << first) - 1)].astype(np.int64)
+    there = [value.numbers[lane] for lane in lanes_in(lanes & (1 << first) - 1)]
+    return tuple([number - (1 << 64) if number >> 63 else number for number in there])
 
 
 def multicast_mask(step: Step, ctas: int) -> int | None:
@@ -79,12 +77,12 @@ def multicast_mask(step: Step, ctas: int) -> int | None:
 
 def number(value: Value, lanes: int) -> int | None:
     """The value where all active lanes have the same, else None."""
-    if isinstance(value, int):
-        return value
-    if isinstance(value, Unknown):
-        return None
     here = lanes_of(value, lanes)
-    return int(here[0]) if len(here) and (here == here[0]).all() else None
+    if isinstance(here, Unknown):
+        return None
+    if isinstance(here, int):
+        return here
+    return here[0] if len(set(here)) == 1 else None
 
 
 class Footprints:
@@ -95,7 +93,7 @@ class Footprints:
         self._names: dict[int, tuple[str, ...]] = {}
         self._shared: dict[int, tuple[tuple[MemoryOperand, bool], ...]] = {}
         """Of each instruction, what it accesses that may be shared memory, and whether a descriptor says where."""
-        self._known: dict[tuple[int | bytes, ...], tuple[Access, ...]] = {}
+        self._known: dict[tuple[int | Lanes, ...], tuple[Access, ...]] = {}
         self.unknown = False
         """Whether a write went to a place that is not known."""
 
@@ -106,12 +104,12 @@ class Footprints:
         if names is None:
             self._shared[id(instr)] = shared = tuple(_in_shared(instr))
             names = self._names[id(instr)] = tuple(_deciding(instr, [said for said, _ in shared]))
-        key: list[int | bytes] = [id(instr), step.lanes, step.cta % self._cluster]
+        key: list[int | Lanes] = [id(instr), step.lanes, step.cta % self._cluster]
         for name in names:
             value = step.value(name)
             if isinstance(value, Unknown):
                 return [*self._accesses(step)]
-            key.append(value if isinstance(value, int) else value.tobytes())
+            key.append(value)
         found = self._known.get(tuple(key))
         if found is None:
             found = self._known[tuple(key)] = tuple(self._accesses(step))
@@ -164,12 +162,13 @@ class Footprints:
         touch = touch_of(step.instr, said.name)
         return None if touch is None else touch.bytes
 
-    def _lines(self, step: Step, matrix: Matrix, value: Any) -> tuple[Any, int] | None:
+    def _lines(self, step: Step, matrix: Matrix, value: Addresses) -> tuple[Addresses, int] | None:
         """The lines of a matrix: their addresses, and bytes of each."""
         stride = number(step.value("stride"), step.lanes) if _has(step.instr, "stride") else matrix.line
         if stride is None or not isinstance(value, int) or matrix.line * matrix.bits % 8:
             return None
-        return value + np.arange(matrix.lines) * (stride * matrix.bits // 8), matrix.line * matrix.bits // 8
+        lines = tuple([value + line * (stride * matrix.bits // 8) for line in range(matrix.lines)])
+        return lines, matrix.line * matrix.bits // 8
 
     def _descriptor(self, step: Step, said: MemoryOperand) -> Iterator[Access]:
         word = number(step.value(said.name), step.lanes)
@@ -191,16 +190,17 @@ class Footprints:
             yield Access(-1, said.writes, Part(instr, start, CHUNK, said.name, swizzle=swizzle))
             return
         tile = tuple(one.addresses for one in found) if len(found) > 1 else ()
-        for warp, (addresses, span) in enumerate(found):
-            part = Part(instr, addresses, CHUNK, said.name, tile, swizzle, span)
+        for warp, (addresses, span, chunks) in enumerate(found):
+            part = Part(instr, addresses, CHUNK, said.name, tile, swizzle, span, chunks)
             yield Access(-1, said.writes, part, warp if tile else None)
 
 
 class _Chunks(NamedTuple):
-    """The addresses of chunks of a matrix, and their span."""
+    """The addresses of chunks of a matrix, their span, and these chunks among those of the memory."""
 
-    addresses: Any
+    addresses: Sequence[int]
     span: Span
+    chunks: Sixteens
 
 
 def _of_wgmma(instr: MachineInstr, said: MemoryOperand, matrix: SharedMatrix) -> list[_Chunks] | None:
@@ -247,7 +247,7 @@ def _chunks(
     low = matrix.start & _PATTERN
     near, by = _near(replace(matrix, start=low), rows, bits, warp, k_major, row_bytes), matrix.start - low
     first, last, low_bits = near.span
-    return _Chunks(near.addresses + by, Span(first + by, last + by, low_bits | by))
+    return _Chunks(Moved(near.addresses, by), Span(first + by, last + by, low_bits | by), (near.chunks[0], by // CHUNK))
 
 
 @lru_cache(maxsize=256)
@@ -257,14 +257,8 @@ def _near(matrix: SharedMatrix, rows: int, bits: int, warp: int, k_major: bool, 
     else:
         made = matrix.columns_of_k(rows * bits // 8, row_bytes * 8 // bits)
     made = made if warp < 0 else made[_ROWS * warp : _ROWS * (warp + 1)]
-    addresses = _distinct(made.astype(np.int64))
-    return _Chunks(addresses, span_of(addresses))
-
-
-def _distinct(addresses: Any) -> Any:
-    """Each once, in their order. `np.unique` imports the masked arrays of NumPy, which takes longer than a dry run."""
-    ordered = np.sort(addresses, axis=None)
-    return ordered[np.diff(ordered, prepend=-1) != 0]
+    addresses = tuple(sorted({address for row in made for address in row}))
+    return _Chunks(addresses, span_of(addresses), (mask_of([address // CHUNK for address in addresses]), 0))
 
 
 def _has(instr: MachineInstr, operand: str) -> bool:
@@ -296,7 +290,7 @@ def far_from(own: int, address: int) -> int:
 
 
 def _split(
-    instr: MachineInstr, said: MemoryOperand, addresses: Any, size: int, cluster: int, own: int
+    instr: MachineInstr, said: MemoryOperand, addresses: Addresses, size: int, cluster: int, own: int
 ) -> Iterator[Access]:
     """One access for each CTA that is accessed by the CTA of rank `own`.
 
@@ -306,7 +300,8 @@ def _split(
     if span.last >> RANK_SHIFT >= cluster:
         if instr.row is not None and cluster > 1:
             return  # it may be a peer's, of a rank computed from parameters that the run chose
-        far = np.array([far_from(own, address) for address in np.atleast_1d(addresses).tolist()])
+        every = (addresses,) if isinstance(addresses, int) else addresses
+        far = tuple([far_from(own, address) for address in every])
         yield Access(-1, said.writes, Part(instr, far, size, said.name))
         return
     first = span.first >> RANK_SHIFT
@@ -318,11 +313,10 @@ def _split(
     if not len(addresses):
         return
     if span.last >> RANK_SHIFT == first:
-        there = addresses & _OFFSETS if first else addresses
+        there = tuple([address & _OFFSETS for address in addresses]) if first else addresses
         span = Span(*(each & _OFFSETS for each in span))
         yield Access(first, said.writes, Part(instr, there, size, said.name, span=span))
         return
-    ranks = addresses >> RANK_SHIFT
-    for rank in sorted(set(ranks.tolist())):
-        part = Part(instr, addresses[ranks == rank] & _OFFSETS, size, said.name)
-        yield Access(rank, said.writes, part)
+    for rank in sorted({address >> RANK_SHIFT for address in addresses}):
+        there = tuple([address & _OFFSETS for address in addresses if address >> RANK_SHIFT == rank])
+        yield Access(rank, said.writes, Part(instr, there, size, said.name))

@@ -7,16 +7,16 @@ in it. A *moment* is what a warp accesses between two times at which lanes of it
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Any
-
-import numpy as np
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
+from nvbackend.dry_run.order.granules import Pages
 from nvbackend.dry_run.order.record import Part
+from nvbackend.dry_run.values.lanes import lanes_in
 from nvbackend.isel.machine.function import MachineInstr
 
 _LANES = 32
+SHIFT = 1
+"""The logarithm of the bytes of a granule: smaller accesses are not followed."""
 SEVERAL = _LANES
 """In place of the number of a lane."""
 _MOST_MOMENTS = 16
@@ -45,22 +45,22 @@ class Note:
 class LaneOrder:
     """The moments of one warp since its lanes met, and which of them come before what each lane does next.
 
-    Lane `i` comes after those moments of lane `j` that are less than `_known[i, j]`; the last column is the greatest of
+    Lane `i` comes after those moments of lane `j` that are less than `_known[i][j]`; the last column is the greatest of
     its row, but for its own. What lanes have told is such a row, under the event that stands for it.
     """
 
     def __init__(self, moments: Moments, lanes: int) -> None:
         self._every = moments
-        self._lanes = numbers(lanes)
+        self._lanes = lanes_in(lanes)
         self._moments: list[int] = []
         self._now = 0
-        self._known: Any = None
-        self._told: dict[int, Any] = {}
+        self._known: list[list[int]] | None = None
+        self._told: dict[int, list[int]] = {}
         self._last = (0, 0)
         """The lanes that told last, and the event, if nothing has come since."""
         self._notes: dict[int, list[Note]] = {}
-        self._reach: dict[tuple[object, bool], tuple[int, int]] = {}
-        """Of each memory, between which addresses the lanes have written or read since they met, and more."""
+        self._reach: dict[tuple[object, bool], Pages] = {}
+        """Of each memory, the granules that the lanes have written or read since they met, and more."""
 
     def meet(self) -> None:
         """All lanes have met: what they did before is ordered."""
@@ -88,9 +88,10 @@ class LaneOrder:
         if not self._moments:
             return 0
         if self._last[0] != lanes:
-            own = numbers(lanes)
-            row = np.zeros(_LANES + 1, np.int64) if self._known is None else self._known[own].max(axis=0)
-            row[own] = self._every.count + 1
+            own = lanes_in(lanes)
+            row = [0] * (_LANES + 1) if self._known is None else _greatest([self._known[lane] for lane in own])
+            for lane in own:
+                row[lane] = self._every.count + 1
             event = new()
             self._told[event] = row
             self._now, self._last = 0, (lanes, event)
@@ -102,42 +103,37 @@ class LaneOrder:
         if not rows:
             return
         if self._known is None:
-            self._known = np.zeros((_LANES, _LANES + 1), np.int64)
-        own, every = numbers(lanes), self._lanes
-        self._known[own] = np.maximum(self._known[own], np.maximum.reduce(rows))
-        others = self._known[:, :_LANES].copy()
-        others[np.diag_indices(_LANES)] = 0
-        self._known[:, SEVERAL] = others.max(axis=1)
-        others[np.diag_indices(_LANES)] = self._every.count + 1
+            self._known = [[0] * (_LANES + 1) for _ in range(_LANES)]
+        for lane in lanes_in(lanes):
+            row = self._known[lane] = _greatest([self._known[lane], *rows])
+            row[SEVERAL] = max(*row[:lane], *row[lane + 1 : _LANES])
         self._last = (0, 0)
-        self._forget_before(int(others[np.ix_(every, every)].min()))
+        every = self._lanes
+        known = [self._known[lane][other] for lane in every for other in every if other != lane]
+        self._forget_before(min(known, default=self._every.count + 1))
 
     def _forget_before(self, moment: int) -> None:
         """What came before a moment is ordered, or forgotten."""
         if self._moments and self._moments[0] < moment:
             self._moments = [one for one in self._moments if one >= moment]
             self._notes = {one: notes for one, notes in self._notes.items() if one >= moment}
-            self._told = {event: row for event, row in self._told.items() if row.max() > moment}
+            self._told = {event: row for event, row in self._told.items() if max(row) > moment}
             if not self._moments:
                 self._now, self._known = 0, None
 
-    def are_apart(self, lanes: Any, moments: Any, others: Any) -> Any:
-        """Which accesses of `others`, in the moments, do not come before what the lanes do now."""
-        if not self._moments:
-            return np.zeros(moments.shape, np.bool_)
-        mine = moments == self._moments[0] if len(self._moments) == 1 else np.isin(moments, self._moments)
-        found = mine & (others != lanes)
-        if self._known is not None and found.any():
-            found &= self._known[lanes, others] <= moments
-        return found
+    def is_apart(self, lane: int, moment: int, other: int) -> bool:
+        """Whether an access of another lane, in a moment, does not come before what a lane does now."""
+        if other == lane or moment not in self._moments:
+            return False
+        return self._known is None or self._known[lane][other] <= moment
 
     def note(self, note: Note) -> int:
         """What accesses memory now. Returns the moment."""
         now = self.now
         self._notes.setdefault(now, []).append(note)
-        key, part = (note.memory, note.writes), note.part
-        first, end = self._reach.get(key, (part.first, part.end))
-        self._reach[key] = min(first, part.first), max(end, part.end)
+        reach = self._reach.setdefault((note.memory, note.writes), {})
+        for page, bits in note.part.granules(SHIFT).pages.items():
+            reach[page] = reach.get(page, 0) | bits
         return now
 
     @property
@@ -146,12 +142,19 @@ class LaneOrder:
         return bool(self._reach)
 
     def may_meet(self, memory: object, part: Part, *, writes: bool) -> bool:
-        """Whether the lanes may have accessed, since they met, what they access now: not where both are reads."""
-        for wrote in (True, False) if writes else (True,):
-            first, end = self._reach.get((memory, wrote), (0, 0))
-            if first < part.end and part.first < end:
-                return True
-        return False
+        """Whether the lanes may have accessed, since they met, what they access now: not where both are reads.
+
+        Accesses of less than a granule are not noted.
+        """
+        if not self._reach or part.bits & (1 << SHIFT) - 1:
+            return False
+        pages = part.granules(SHIFT).pages
+        return any(
+            bits & reach.get(page, 0)
+            for wrote in ((True, False) if writes else (True,))
+            if (reach := self._reach.get((memory, wrote)))
+            for page, bits in pages.items()
+        )
 
     def noted(self, memory: object, moment: int, wrote: bool, address: int) -> MachineInstr | None:
         """The last that accessed an address in a moment."""
@@ -161,7 +164,6 @@ class LaneOrder:
         return next((note.part.instr for note in alike if note.part.covers(address, 1)), None)
 
 
-@lru_cache(maxsize=256)
-def numbers(lanes: int) -> Any:
-    """The lanes, by their numbers."""
-    return np.array([lane for lane in range(_LANES) if lanes >> lane & 1], np.int64)
+def _greatest(rows: list[list[int]]) -> list[int]:
+    """The greatest number of each column."""
+    return [max(column) for column in zip(*rows, strict=True)]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
+from collections import Counter
+from collections.abc import Iterator
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
-from nvbackend.dry_run.order.lane_order import SEVERAL, LaneOrder, Note, numbers
+from nvbackend.dry_run.order.lane_order import SEVERAL, SHIFT, LaneOrder, Note
 from nvbackend.dry_run.order.record import Part
+from nvbackend.dry_run.values.lanes import lanes_in
 from nvbackend.isel.machine.function import MachineInstr
 
-_SHIFT = 1
-"""The logarithm of the bytes of a granule: smaller accesses are not followed."""
 _BITS = 6
 _LANE = (1 << _BITS) - 1
 
@@ -36,9 +34,8 @@ class LaneShadow:
         self._size = size
         self._memory = object()
         """What notes say that they are of: they wait here, and go with this."""
-        count = (size >> _SHIFT) + 1
-        self._written = np.zeros(count, np.int32)
-        self._read = np.zeros(count, np.int32)
+        self._written: dict[int, int] = {}
+        self._read: dict[int, int] = {}
         self._waiting: list[tuple[Note, int]] = []
 
     def access(self, writes: bool, part: Part, lanes: int, order: LaneOrder) -> Exchange | None:
@@ -62,7 +59,7 @@ class LaneShadow:
     def _follows(self, part: Part, lanes: int) -> bool:
         """Whether each lane accesses granules of its own, all of them of this memory."""
         is_one = isinstance(part.addresses, int) or len(part.addresses) == lanes.bit_count()
-        return is_one and not part.bits & ((1 << _SHIFT) - 1) and part.first >= 0 and part.end <= self._size
+        return is_one and not part.bits & ((1 << SHIFT) - 1) and part.first >= 0 and part.end <= self._size
 
     def _wait(self, part: Part, writes: bool, lanes: int, order: LaneOrder) -> None:
         note = Note(self._memory, part, writes, lanes)
@@ -70,21 +67,26 @@ class LaneShadow:
 
     def _note(self, note: Note, now: int) -> None:
         """What is accessed in a moment."""
-        places = _places(note.part, note.lanes)
-        stamps = (now << _BITS | numbers(note.lanes))[:, None]
+        made: dict[int, int] = {}
+        count = 0
+        for lane, run in _runs(note.part, note.lanes):
+            made.update(dict.fromkeys(run, now << _BITS | lane))
+            count += len(run)
+        before = self._read.keys() & made.keys()
         if note.writes:
-            self._written[places] = stamps
-            lost = self._written[places] != stamps
-            if lost.any():
-                self._written[places[lost]] = 0  # who writes it last is another question
-            self._read[places] = 0
+            if len(made) < count:
+                made |= dict.fromkeys(_of_several(note), 0)  # who writes it last is another question
+            self._written |= made
+            for granule in before:
+                del self._read[granule]
             return
-        several, before = now << _BITS | SEVERAL, self._read[places]
-        others = (before >> _BITS == now) & (before != stamps)
-        self._read[places] = marks = np.where(others, several, stamps)
-        together = self._read[places] != marks
-        if together.any():
-            self._read[places[together]] = several
+        several = now << _BITS | SEVERAL
+        if len(made) < count:
+            made |= dict.fromkeys(_of_several(note), several)
+        for granule in before:
+            if self._read[granule] >> _BITS == now and self._read[granule] != made[granule]:
+                made[granule] = several
+        self._read |= made
 
     def _found(self, part: Part, writes: bool, lanes: int, order: LaneOrder) -> Exchange | None:
         if not order.may_meet(self._memory, part, writes=writes):
@@ -92,22 +94,29 @@ class LaneShadow:
         for note, moment in self._waiting:
             self._note(note, moment)
         self._waiting.clear()
-        places = _places(part, lanes)
-        found = self._other(self._written, places, lanes, True, order)
-        return found or (self._other(self._read, places, lanes, False, order) if writes else None)
+        found = self._other(self._written, part, lanes, True, order)
+        return found or (self._other(self._read, part, lanes, False, order) if writes else None)
 
-    def _other(self, shadow: Any, places: Any, lanes: int, wrote: bool, order: LaneOrder) -> Exchange | None:
-        there = shadow[places]
-        wrong = order.are_apart(numbers(lanes)[:, None], there >> _BITS, there & _LANE)
-        if not wrong.any():
-            return None
-        place, moment = int(places[wrong][0]), int(there[wrong][0]) >> _BITS
-        earlier = order.noted(self._memory, moment, wrote, place << _SHIFT)
-        return None if earlier is None else Exchange(earlier, wrote, place << _SHIFT)
+    def _other(self, shadow: dict[int, int], part: Part, lanes: int, wrote: bool, order: LaneOrder) -> Exchange | None:
+        for lane, run in _runs(part, lanes):
+            stamps = {*map(shadow.get, run)}
+            wrong = {stamp for stamp in stamps if stamp and order.is_apart(lane, stamp >> _BITS, stamp & _LANE)}
+            if wrong:
+                granule = next(granule for granule in run if shadow.get(granule) in wrong)
+                earlier = order.noted(self._memory, shadow[granule] >> _BITS, wrote, granule << SHIFT)
+                return None if earlier is None else Exchange(earlier, wrote, granule << SHIFT)
+        return None
 
 
-def _places(part: Part, lanes: int) -> Any:
-    """The granules of each lane."""
-    one = isinstance(part.addresses, int)
-    first = np.full(lanes.bit_count(), part.addresses, np.int64) if one else part.addresses
-    return (first >> _SHIFT)[:, None] + np.arange(part.size >> _SHIFT)
+def _runs(part: Part, lanes: int) -> Iterator[tuple[int, range]]:
+    """The granules of each of the lanes."""
+    every, count = lanes_in(lanes), part.size >> SHIFT
+    firsts = (part.addresses,) * len(every) if isinstance(part.addresses, int) else part.addresses
+    for lane, first in zip(every, firsts, strict=True):
+        yield lane, range(first >> SHIFT, (first >> SHIFT) + count)
+
+
+def _of_several(note: Note) -> list[int]:
+    """The granules that several lanes access."""
+    counts = Counter(granule for _, run in _runs(note.part, note.lanes) for granule in run)
+    return [granule for granule, count in counts.items() if count > 1]

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.dry_run.order.extents import Extents, Outside
 from nvbackend.dry_run.order.footprints import Access
+from nvbackend.dry_run.order.granules import Granules, granules
 from nvbackend.dry_run.order.lanes import LaneShadow
-from nvbackend.dry_run.order.record import Part, Places, Record, granules, is_of_matrix
+from nvbackend.dry_run.order.record import Part, Record, is_of_matrix
 from nvbackend.dry_run.order.shadow import Records, Shadow
 from nvbackend.dry_run.order.somewhere import Somewhere, Somewheres, earlier_of
 from nvbackend.dry_run.order.turns import Turns
@@ -207,7 +206,7 @@ class Memory:
     def _flush_somewhere(self, record: Record, cta: int, known: int, fills: bool) -> None:
         part, shadow = record.parts[0], self._shadows[cta]
         self.records.loose.append(record)
-        one = Somewhere(record, cta, np.zeros(part.size, np.bool_))
+        one = Somewhere(record, cta, bytearray(part.size))
         earlier = earlier_of(one, shadow, known)
         if earlier is not None:
             self._conflict(earlier, record, part, cta, part.first, UNORDERED)
@@ -362,7 +361,7 @@ class Memory:
                 self._unfenced(record, part, cta, places, hidden)
         return empty
 
-    def _unfenced(self, record: Record, part: Part, cta: int, places: Places, hidden: int) -> None:
+    def _unfenced(self, record: Record, part: Part, cta: int, places: Granules, hidden: int) -> None:
         """Generic writes that come before, and that no proxy fence makes visible to the async proxy.
 
         Compilers do not fence what cp.async wrote before wgmma reads it, and their kernels are right.
@@ -439,7 +438,7 @@ def _alike(earlier: Record, record: Record, part: Part, address: int, size: int)
 
 def _is_shifted(one: Part, other: Part) -> bool:
     """Whether they are matrices of one store of whole warps, which lie at different places: they hold other numbers."""
-    return is_of_matrix(one) and not np.array_equal(one.addresses, other.addresses)
+    return is_of_matrix(one) and one.addresses != other.addresses
 
 
 def _is_of_cp_async(record: Record) -> bool:

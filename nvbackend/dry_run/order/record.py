@@ -8,17 +8,11 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from nvbackend.diagnostics.classes.dataclass import dataclass
+from nvbackend.dry_run.order.granules import Addresses, Granules, Sixteens, granules
 from nvbackend.dry_run.when import When
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, Matrix
 from nvbackend.isel.machine.function import MachineInstr
-
-Places = Any
-"""Granules of a shadow: a slice, or an array of their numbers."""
-_FEW = 64
-"""Numbers that Python looks through faster than NumPy."""
 
 
 class Span(NamedTuple):
@@ -29,33 +23,34 @@ class Span(NamedTuple):
     bits: int
 
 
-def span_of(addresses: Any) -> Span:
-    """The span of a number, or of an array."""
+def span_of(addresses: Addresses) -> Span:
+    """The span of an address, or of several."""
     if isinstance(addresses, int):
         return Span(addresses, addresses, addresses)
-    if len(addresses) > _FEW:
-        return Span(int(addresses.min()), int(addresses.max()), int(np.bitwise_or.reduce(addresses)))
-    every = addresses.tolist()
-    return Span(min(every), max(every), functools.reduce(operator.or_, every)) if every else Span(0, 0, 0)
+    if not addresses:
+        return Span(0, 0, 0)
+    return Span(min(addresses), max(addresses), functools.reduce(operator.or_, addresses))
 
 
 @dataclass(eq=False)
 class Part:
-    """The access of one instruction: `addresses` are a number or an array, with `size` bytes at each.
+    """The access of one instruction: `size` bytes at each of the `addresses`.
 
     Where these are one warp's part of a tile that a warpgroup reads, `tile` has the addresses of all warps.
     """
 
     instr: MachineInstr
-    addresses: Any
+    addresses: Addresses
     size: int
     operand: str
-    tile: tuple[Any, ...] = ()
+    tile: tuple[Addresses, ...] = ()
     swizzle: int | None = None
     """The bytes of the pattern by which it is read or written, 0 without one; None where that is not known."""
 
     span: Span | None = None
     """That of the addresses, where it is known already."""
+    sixteens: Sixteens | None = None
+    """The granules of 16 bytes that are these, where that is known already."""
 
     first: int = field(init=False)
     """The least address."""
@@ -69,18 +64,18 @@ class Part:
     def __post_init__(self) -> None:
         self.first, last, every = self.span or span_of(self.addresses)
         self.end, self.bits = last + self.size, every | self.size
-        self._granules: dict[int, Places] = {}
+        self._granules: dict[int, Granules] = {}
 
     @property
     def bytes(self) -> int:
         """All bytes that it accesses."""
         return self.size if isinstance(self.addresses, int) else self.size * len(self.addresses)
 
-    def granules(self, shift: int) -> Places:
+    def granules(self, shift: int) -> Granules:
         """The granules of `1 << shift` bytes, which are small enough."""
         found = self._granules.get(shift)
         if found is None:
-            found = self._granules[shift] = granules(self.addresses, self.size, shift)
+            found = self._granules[shift] = granules(self.addresses, self.size, shift, self.sixteens)
         return found
 
     def parted(self, by: int, lanes: int, *, writes: bool) -> tuple[Part | None, Part] | None:
@@ -97,17 +92,19 @@ class Part:
             return None if writes else (self, replace(self, is_inside=self.is_inside))
         if len(self.addresses) != by.bit_count():
             return None
-        among = np.array([bool(lanes >> lane & 1) for lane in range(WARP_SIZE) if by >> lane & 1])
-        return (self._of(among) if among.any() else None), self._of(~among)
+        among = [lanes >> lane & 1 for lane in range(WARP_SIZE) if by >> lane & 1]
+        theirs, others = (self._of(among, side) for side in (1, 0))
+        return (theirs if any(among) else None), others
 
-    def _of(self, chosen: Any) -> Part:
-        return replace(self, addresses=self.addresses[chosen], span=None, is_inside=self.is_inside)
+    def _of(self, among: Sequence[int], side: int) -> Part:
+        assert not isinstance(self.addresses, int)
+        chosen = tuple(address for address, one in zip(self.addresses, among, strict=True) if one == side)
+        return replace(self, addresses=chosen, span=None, sixteens=None, is_inside=self.is_inside)
 
     def covers(self, address: int, bytes: int) -> bool:
         """Whether it touches any of the bytes."""
-        first = self.addresses
-        found = (first < address + bytes) & (address < first + self.size)
-        return bool(found if isinstance(found, bool) else found.any())
+        every = (self.addresses,) if isinstance(self.addresses, int) else self.addresses
+        return any(first < address + bytes and address < first + self.size for first in every)
 
 
 @dataclass(slots=True, eq=False)
@@ -151,21 +148,3 @@ class Record:
 def is_of_matrix(part: Part) -> bool:
     """Whether a warp reads or writes it as a matrix, by lines."""
     return any(isinstance(one.extent, Matrix) for one in part.instr.semantics.memory if one.name == part.operand)
-
-
-def granules(addresses: Any, size: int, shift: int) -> Places:
-    """The granules of `size` bytes at each of the addresses."""
-    if isinstance(addresses, int):
-        return slice(addresses >> shift, (addresses + size) >> shift)
-    first = addresses >> shift
-    count = size >> shift
-    if count == 1:
-        return first
-    return (first[:, None] + np.arange(count)).reshape(-1)
-
-
-def united(several: Sequence[Places]) -> Places:
-    """The granules of several accesses."""
-    if len(several) == 1:
-        return several[0]
-    return np.concatenate([np.arange(one.start, one.stop) if isinstance(one, slice) else one for one in several])

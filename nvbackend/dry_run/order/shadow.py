@@ -8,11 +8,9 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-import numpy as np
-
-from nvbackend.dry_run.order.record import Part, Places, Record, united
+from nvbackend.dry_run.order.granules import Granules, Kept, Pages, granules, numbers_of
+from nvbackend.dry_run.order.record import Part, Record
 
 _LARGEST = 4
 """The logarithm of the bytes of a granule at first."""
@@ -81,28 +79,26 @@ class Shadow:
         self.shift = shift
         self.size = size
         self._records = records
-        count = (size >> shift) + 1
-        self._writers = np.zeros(count, np.int32)
-        self._readers = np.zeros(count, np.int32)
+        self._writers = Kept()
+        self._readers = Kept()
 
-    def granules(self, parts: Sequence[Part]) -> Places:
+    def granules(self, parts: Sequence[Part]) -> Granules:
         """The granules of several accesses, which become small enough for all of them."""
         for part in parts:
             while part.bits & ((1 << self.shift) - 1):
                 self.shift -= 1
-                self._writers = np.repeat(self._writers, 2)
-                self._readers = np.repeat(self._readers, 2)
-        return united([part.granules(self.shift) for part in parts])
+                self._writers.halve()
+                self._readers.halve()
+        return Granules.united([part.granules(self.shift) for part in parts])
 
-    def read(self, places: Places, number: int, known: int) -> Iterator[tuple[int, int]]:
+    def read(self, places: Granules, number: int, known: int) -> Iterator[tuple[int, int]]:
         """The writers that a read does not come after, 0 where nothing has written. `known` has the own event."""
-        writers = self._writers[places]
-        for one in _different(writers):
+        for one, part in self._writers.there(places.pages):
             if not one or not known >> self._records.records[one].event & 1:  # type: ignore[union-attr]
-                yield one, self._address(places, writers, one)
+                yield one, places.first(part)
         self._note_read(places, number, (known,))
 
-    def read_in_order(self, places: Places, number: int, known: Sequence[int], hidden: int) -> bool:
+    def read_in_order(self, places: Granules, number: int, known: Sequence[int], hidden: int) -> bool:
         """Read, if all writes are known to each of those who read the same record, and none is of the `hidden` events.
 
         False also where the readers before it matter to some of them and not to others.
@@ -111,9 +107,9 @@ class Shadow:
             return False
         return self._note_read(places, number, known)
 
-    def _comes_after(self, places: Places, known: int, hidden: int) -> bool:
+    def _comes_after(self, places: Granules, known: int, hidden: int) -> bool:
         """Whether all bytes were written, by `known` events; those of warps are not `hidden`."""
-        for one in _different(self._writers[places]):
+        for one, _ in self._writers.there(places.pages):
             writer = self._records.records[one]
             if writer is None or not known >> writer.event & 1:
                 return False
@@ -121,116 +117,90 @@ class Shadow:
                 return False
         return True
 
-    def _note_read(self, places: Places, number: int, known: Sequence[int]) -> bool:
-        readers = self._readers[places]
-        different = _different(readers)
-        made = [self._records.with_reader(one, number, known[0]) for one in different]
+    def _note_read(self, places: Granules, number: int, known: Sequence[int]) -> bool:
+        there = self._readers.there(places.pages)
+        made = [self._records.with_reader(one, number, known[0]) for one, _ in there]
         for other in known[1:]:
-            if made != [self._records.with_reader(one, number, other) for one in different]:
+            if made != [self._records.with_reader(one, number, other) for one, _ in there]:
                 return False
-        if len(made) == 1:
-            self._readers[places] = made[0]
-        elif made:
-            order = np.argsort(different)
-            table = np.array(made, np.int32)[order]
-            self._readers[places] = table[np.searchsorted(np.array(different)[order], readers)]
+        for one, (_, part) in zip(made, there, strict=True):
+            self._readers.put(part, one)
         return True
 
-    def unwritten(self, places: Places, soon: Sequence[Places] = ()) -> int | None:
+    def unwritten(self, places: Granules, soon: Sequence[Granules] = ()) -> int | None:
         """The first byte that nothing has written, nor will be by what is written `soon`."""
-        writers = self._writers[places]
-        if soon and not writers.all():
-            writers = self._writers.copy()
-            for one in soon:
-                writers[one] = -1
-            writers = writers[places]
-        return None if writers.all() else self._address(places, writers, 0)
+        missing = self._writers.without(places.pages)
+        for one in soon:
+            missing = {page: left for page, bits in missing.items() if (left := bits & ~one.pages.get(page, 0))}
+        return places.first(missing) if missing else None
 
-    def is_empty(self, places: Places) -> bool:
+    def is_empty(self, places: Granules) -> bool:
         """Whether nothing has written any byte."""
-        return not self._writers[places].any()
+        return not self._writers.any(places.pages)
 
-    def last_unread(self, places: Places) -> int:
+    def last_unread(self, places: Granules) -> int:
         """The number of the one writer of all bytes, which nothing has read since; 0 where there is none."""
-        writers = self._writers[places]
-        first = int(writers[0]) if len(writers) else 0
-        return 0 if self._readers[places].any() or (writers != first).any() else first
+        writers = self._writers.there(places.pages)
+        return writers[0][0] if len(writers) == 1 and not self._readers.any(places.pages) else 0
 
     def is_written(self, address: int) -> bool:
         """Whether something has written a byte."""
-        return bool(self._writers[address >> self.shift])
+        return self._writers.any(granules(address, 1 << self.shift, self.shift).pages)
 
-    def writers(self, places: Places) -> list[tuple[int, int]]:
+    def writers(self, places: Granules) -> list[tuple[int, int]]:
         """Who wrote the bytes last."""
-        writers = self._writers[places]
-        return [(one, self._address(places, writers, one)) for one in _different(writers) if one]
+        return [(one, places.first(part)) for one, part in self._writers.there(places.pages) if one]
 
-    def accesses(self, places: slice, *, readers: bool) -> Iterator[tuple[Any, Record]]:
+    def accesses(self, places: Granules, *, readers: bool) -> Iterator[tuple[Sequence[int], Record]]:
         """Who wrote each granule last, and with `readers` who has read it since: the addresses, and the access."""
-        writers, records = self._writers[places], self._records.records
-        for one in _different(writers):
+        records = self._records.records
+        for one, part in self._writers.there(places.pages):
             record = records[one]
             if record is not None:
-                yield (places.start + np.flatnonzero(writers == one)) << self.shift, record
-        sets = self._readers[places]
-        for one in _different(sets) if readers else ():
+                yield self._addresses(part), record
+        for one, part in self._readers.there(places.pages) if readers else ():
             for reader in self._records.sets[one]:
                 record = records[reader]
                 if record is not None:
-                    yield (places.start + np.flatnonzero(sets == one)) << self.shift, record
+                    yield self._addresses(part), record
 
-    def write(self, places: Places, number: int, known: int) -> Iterator[tuple[int, int]]:
+    def _addresses(self, pages: Pages) -> Sequence[int]:
+        return [number << self.shift for number in numbers_of(pages)]
+
+    def write(self, places: Granules, number: int, known: int) -> Iterator[tuple[int, int]]:
         """The readers and writers that a write does not come after."""
         yield from self.before_write(places, number, known)
         self.note_write(places, number)
 
-    def before_write(self, places: Places, number: int, known: int) -> Iterator[tuple[int, int]]:
+    def before_write(self, places: Granules, number: int, known: int) -> Iterator[tuple[int, int]]:
         """The readers and writers that a write does not come after; nothing is written yet."""
         records, mine = self._records.records, self._records.records[number]
         assert mine is not None
-        writers, readers = self._writers[places], self._readers[places]
-        different = [one for one in _different(writers) if one]
-        for one in different:
+        writers = [(one, part) for one, part in self._writers.there(places.pages) if one]
+        for one, _ in writers:
             mine.replaced = max(mine.replaced, records[one].event)  # type: ignore[union-attr]
-        for one in _different(readers):
+        for one, part in self._readers.there(places.pages):
             for reader in self._records.sets[one]:
                 mine.readers.add((records[reader].cta, records[reader].warp))  # type: ignore[union-attr]
                 if not known >> records[reader].event & 1:  # type: ignore[union-attr]
-                    yield reader, self._address(places, readers, one)
-        for one in different:
+                    yield reader, places.first(part)
+        for one, part in writers:
             if not known >> records[one].event & 1:  # type: ignore[union-attr]
-                yield one, self._address(places, writers, one)
+                yield one, places.first(part)
 
-    def note_write(self, places: Places, number: int) -> None:
+    def note_write(self, places: Granules, number: int) -> None:
         """The bytes are written."""
-        self._writers[places] = number
-        self._readers[places] = 0
+        self._writers.put(places.pages, number)
+        self._readers.put(places.pages, 0)
 
-    def tell_apart(self, places: Places, old: int, number: int, *, stays: bool = True) -> None:
+    def tell_apart(self, places: Granules, old: int, number: int, *, stays: bool = True) -> None:
         """What the record `old` accessed at `places`, and nothing has written since, the record `number` did.
 
         Of what is read, `old` stays a reader, too, if it is not said otherwise.
         """
-        writers, readers = self._writers[places], self._readers[places]
-        self._writers[places] = np.where(writers == old, number, writers)
+        for one, part in self._writers.there(places.pages):
+            if one == old:
+                self._writers.put(part, number)
         made = self._records.beside if stays else self._records.instead
-        for one in _different(readers):
-            readers = np.where(self._readers[places] == one, made(one, old, number), readers)
-        self._readers[places] = readers
-
-    def _address(self, places: Places, values: Any, value: int) -> int:
-        at = int(np.argmax(values == value))
-        return (places.start + at if isinstance(places, slice) else int(places[at])) << self.shift
-
-
-def _different(values: Any) -> list[int]:
-    """The numbers among `values`, which are few."""
-    if not len(values):
-        return []
-    if len(values) <= 64:
-        return list(set(values.tolist()))
-    first = int(values[0])
-    if not np.count_nonzero(values != first):
-        return [first]
-    found: list[int] = np.bincount(values).nonzero()[0].tolist()
-    return found
+        for one, part in self._readers.there(places.pages):
+            self._readers.put(part, made(one, old, number))

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
-
-import numpy as np
 
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.diagnostics.classes.dataclass import dataclass
@@ -43,22 +40,21 @@ class SharedMatrix:
         """The bytes of the pattern, as tensor maps count them; None for one that they cannot have."""
         return None if self.pairs else 0 if self.width == CHUNK else self.width
 
-    def rows_of_k(self, rows: int, row_bytes: int) -> Any:
-        """Addresses of the chunks of a K-major matrix: (rows, chunks of a row)."""
-        row, byte = np.ogrid[:rows, 0:row_bytes:CHUNK]
-        atom, inside = np.divmod(row, 8)
-        block, column = np.divmod(byte, self.width)
-        return self._swizzled(self.start + atom * self.stride + inside * self.width + block * self.leading + column)
+    def rows_of_k(self, rows: int, row_bytes: int) -> list[list[int]]:
+        """Addresses of the chunks of a K-major matrix, for each row."""
+        along = [byte // self.width * self.leading + byte % self.width for byte in range(0, row_bytes, CHUNK)]
+        firsts = [self.start + row // 8 * self.stride + row % 8 * self.width for row in range(rows)]
+        return [[self._swizzled(first + step) for step in along] for first in firsts]
 
-    def columns_of_k(self, row_bytes: int, columns: int) -> Any:
-        """Addresses of the chunks of an MN-major matrix with so many bytes along M or N: (chunks, columns of K)."""
-        byte, column = np.ogrid[0:row_bytes:CHUNK, :columns]
-        atom, inside = np.divmod(column, 4 if self.pairs else 8)
-        block, along = np.divmod(byte, self.width)
-        steps = (self.leading, self.stride) if self.width > CHUNK else (self.stride, self.leading)
-        return self._swizzled(self.start + block * steps[0] + atom * steps[1] + inside * self.width + along)
+    def columns_of_k(self, row_bytes: int, columns: int) -> list[list[int]]:
+        """Addresses of the chunks of an MN-major matrix with so many bytes along M or N: for each, columns of K."""
+        step, far = (self.leading, self.stride) if self.width > CHUNK else (self.stride, self.leading)
+        each = 4 if self.pairs else 8
+        along = [column // each * far + column % each * self.width for column in range(columns)]
+        firsts = [self.start + byte // self.width * step + byte % self.width for byte in range(0, row_bytes, CHUNK)]
+        return [[self._swizzled(first + more) for more in along] for first in firsts]
 
-    def _swizzled(self, address: Any) -> Any:
+    def _swizzled(self, address: int) -> int:
         line = address // 128 - self.base
         moved = (line & 3) * 2 * CHUNK if self.pairs else (line & (self.width // CHUNK - 1)) * CHUNK
         return address ^ moved

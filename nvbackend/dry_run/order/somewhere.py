@@ -7,37 +7,35 @@ with this one. It certainly meets one of them, though which one is unknown.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
+from nvbackend.dry_run.order.granules import Addresses
 from nvbackend.dry_run.order.record import Part, Record
 from nvbackend.dry_run.order.shadow import Shadow
 
 
 @dataclass(slots=True, eq=False)
 class Somewhere:
-    """An access of `size` bytes somewhere in the bytes of its record's one part; `met` are those where it conflicts."""
+    """An access of `size` bytes somewhere in the bytes of its record's one part; `met` has 1 for those where it
+    conflicts."""
 
     record: Record
     cta: int
-    met: Any
+    met: bytearray
 
     @property
     def part(self) -> Part:
         """Its range."""
         return self.record.parts[0]
 
-    def meet(self, addresses: Any, size: int) -> bool:
+    def meet(self, addresses: Addresses, size: int) -> bool:
         """Another access, unordered with this one, has these bytes. Returns whether some certainly meet by now."""
-        first = self.part.addresses
-        if isinstance(addresses, int):
-            self.met[max(addresses - first, 0) : max(addresses + size - first, 0)] = True
-        else:
-            places = (addresses[:, None] + np.arange(size)).reshape(-1) - first
-            self.met[places[(places >= 0) & (places < len(self.met))]] = True
-        return bool(self.met.all())
+        first, most = self.part.first, len(self.met)
+        for address in (addresses,) if isinstance(addresses, int) else addresses:
+            start, stop = max(address - first, 0), min(address + size - first, most)
+            if start < stop:
+                self.met[start:stop] = b"\1" * (stop - start)
+        return 0 not in self.met
 
 
 class Somewheres:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.findings import ORDER
@@ -68,7 +66,8 @@ class Collisions:
 
 def lost_sums(step: Step, access: Access) -> dict[str, Any]:
     """What is said of lanes that store sums of what they loaded where several store to one word; nothing if none do."""
-    words = len(set(np.ravel(access.part.addresses).tolist()))
+    addresses = access.part.addresses
+    words = 1 if isinstance(addresses, int) else len(set(addresses))
     return _lost(step, step.lanes.bit_count(), words) if words < step.lanes.bit_count() else {}
 
 

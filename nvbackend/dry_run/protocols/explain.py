@@ -13,7 +13,7 @@ from nvbackend.dry_run.findings import UNWRITTEN as NOBODY
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier, Wait, is_relaxed
 from nvbackend.dry_run.order import memory
 from nvbackend.dry_run.order.extents import Outside
-from nvbackend.dry_run.order.record import Part, Record
+from nvbackend.dry_run.order.record import Part, Record, span_of
 from nvbackend.dry_run.order.words import access, after_rounds, crew, in_rounds, instruction, line, touch_of
 from nvbackend.dry_run.protocols.advice import Advice
 from nvbackend.dry_run.protocols.state import State
@@ -88,8 +88,8 @@ class Explain:
         self._findings.add(
             *(ORDER, name, rules.STRADDLES, part.instr),
             tuple((access(copy, copy.parts[0]), copy.parts[0].instr.location) for copy in (one, other)),
-            now=in_rounds(record.rounds), second=_who(record, part), start=min(int(each.min()) for each in tile),
-            end=max(int(each.max()) for each in tile) + part.size - 1,
+            now=in_rounds(record.rounds), second=_who(record, part), start=min(span_of(each).first for each in tile),
+            end=max(span_of(each).last for each in tile) + part.size - 1,
             one=f"the one from byte {one.parts[0].first}", first=one.barrier.name,
             other=f"the one from byte {other.parts[0].first}", last=other.barrier.name, line=line(part.instr),
             apart=other.parts[0].first - one.parts[0].first,

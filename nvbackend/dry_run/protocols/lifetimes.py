@@ -52,7 +52,7 @@ class Lifetimes:
         if mask is not None and mask != -1:
             ranks = {rank for rank in cluster if mask >> rank & 1}
         else:
-            ranks = {value >> RANK_SHIFT} if isinstance(value, int) else set((value >> RANK_SHIFT).tolist())
+            ranks = {one >> RANK_SHIFT for one in ((value,) if isinstance(value, int) else value)}
         for rank in ranks.intersection(cluster) if len(ranks) > 1 else ranks:
             if rank in cluster:
                 self.touch(step, self._state.cluster_of(step.cta) + rank, event)

@@ -10,7 +10,6 @@ from nvbackend.dry_run.findings import ACCOUNTING, EARLY, PARITY
 from nvbackend.dry_run.objects.mbarriers import Arrival, Invalidated, Mbarrier, Place, Wait
 from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.dry_run.order.footprints import lanes_of, multicast_mask, number
-from nvbackend.dry_run.order.lane_order import numbers
 from nvbackend.dry_run.order.record import Part
 from nvbackend.dry_run.order.words import after_rounds, counted, in_rounds, instruction, line, touch_of
 from nvbackend.dry_run.protocols.explain import leaves, right_parity
@@ -19,6 +18,7 @@ from nvbackend.dry_run.protocols.lifetimes import MBARRIER_BYTES, Overwritten, i
 from nvbackend.dry_run.protocols.overruns import may_be_missed, never_waits, reads_too_early, taken_by_others
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import BLOCKED, DONE, RANK_SHIFT, Outcome, Step, Unknown
+from nvbackend.dry_run.values.lanes import lanes_in
 from nvbackend.intrinsics.row.semantics import BARRIER, Completion, MbarrierUse
 
 _FIELD = 1 << 32
@@ -68,7 +68,7 @@ class Signals:
             found = [(value, step.lanes)]
         else:
             uses: dict[int, int] = {}
-            for address, lane in zip(value.tolist(), numbers(step.lanes).tolist(), strict=True):
+            for address, lane in zip(value, lanes_in(step.lanes), strict=True):
                 uses[address] = uses.get(address, 0) | 1 << lane
             found = sorted(uses.items())
         if mask is None:

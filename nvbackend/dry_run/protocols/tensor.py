@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 from typing import Any
-
-import numpy as np
 
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.findings import ORDER, UNWRITTEN
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier, Wait
 from nvbackend.dry_run.order.events import Known
 from nvbackend.dry_run.order.footprints import number
+from nvbackend.dry_run.order.granules import single_bytes
 from nvbackend.dry_run.order.record import Part, Record
 from nvbackend.dry_run.order.shadow import Shadow
 from nvbackend.dry_run.order.words import after_rounds, crew, in_rounds, instruction, line
@@ -106,7 +106,7 @@ class Tensors:
     def _free(self, step: Step, base: int, columns: int) -> None:
         warp = self._state.warp(step)
         known, _ = warp.tell()
-        parts = [slice(part * COLUMNS + base, part * COLUMNS + base + columns) for part in range(_PARTS)]
+        parts = [range(part * COLUMNS + base, part * COLUMNS + base + columns) for part in range(_PARTS)]
         record = Record(self._state.events.new(), step.cta, warp.index, True, step.rounds(), _DEALLOC)
         record.parts.append(Part(step.instr, 0, _PARTS * COLUMNS, "tmem"))
         self._look(step, record, parts, known)
@@ -139,15 +139,15 @@ class Tensors:
             adds = number(step.value("enable_d"), step.lanes) if step.instr.semantics.multiplies else None
             for cta, parts in places:
                 for part in parts if adds else ():
-                    address = self._shadows[cta].unwritten(part)
+                    address = self._shadows[cta].unwritten(single_bytes(part))
                     if address is not None:
                         self._unwritten(record, step, address)
                 if said.writes and adds == 0 and self._reads_all and self._state.memory.complete:
                     check_lost(self._state, self._shadows[cta], step, parts)
-                record.parts = [Part(step.instr, _numbers(parts), 1, said.name)]
+                record.parts = [Part(step.instr, tuple(chain(*parts)), 1, said.name)]
                 self._look(step, record, parts, known[0], cta)
 
-    def _places(self, step: Step, said: MemoryOperand) -> list[tuple[int, list[slice]]] | None:
+    def _places(self, step: Step, said: MemoryOperand) -> list[tuple[int, list[range]]] | None:
         """The CTAs and their cells; None where that is not known for certain."""
         address, row = number(step.value(said.name), step.lanes), step.instr.row
         if address is None or row is None:
@@ -187,7 +187,7 @@ class Tensors:
         if address is not None:
             self._is_allocated(step, [step.cta], address & (1 << LANE_SHIFT) - 1, 1)
 
-    def _parts(self, step: Step, said: MemoryOperand, column: int) -> list[tuple[int, list[slice]]] | None:
+    def _parts(self, step: Step, said: MemoryOperand, column: int) -> list[tuple[int, list[range]]] | None:
         """What a copy fills, or the first of the factors that a product reads; None of another operand."""
         assert step.instr.row is not None
         if said.name in FACTORS:
@@ -227,14 +227,15 @@ class Tensors:
                     first=column, last=column + columns - 1, ranges=ranges,
                 )  # fmt: skip
 
-    def _look(self, step: Step, record: Record, parts: list[slice], known: int, cta: int | None = None) -> None:
+    def _look(self, step: Step, record: Record, parts: list[range], known: int, cta: int | None = None) -> None:
         shadow = self._shadows[step.cta if cta is None else cta]
         number_ = self._state.memory.records.add(record)
         mine = (known | 1 << record.event) & ~self._handed.of_others(record, step)
         for part in parts:
             if part.stop > _PARTS * COLUMNS:
                 return
-            found = shadow.write(part, number_, mine) if record.writes else shadow.read(part, number_, mine)
+            places = single_bytes(part)
+            found = shadow.write(places, number_, mine) if record.writes else shadow.read(places, number_, mine)
             for one, address in [*found]:
                 earlier = self._state.memory.records.records[one]
                 if earlier is None and not record.writes and record.engine != _DEALLOC:
@@ -274,7 +275,7 @@ class Tensors:
         barrier, shadow = guard.barrier, self._shadows[cta]
         phases = [*barrier.ended, barrier.arrivals]
         came = {(one.cta, one.warp) for one in phases[guard.guaranteed]} if guard.guaranteed < len(phases) else set()
-        for writer, _ in shadow.writers(slice(address, address + 1)):
+        for writer, _ in shadow.writers(single_bytes(range(address, address + 1))):
             one = self._state.memory.records.records[writer]
             if one is not None and (one.cta, one.warp) in came:
                 return guard.guaranteed
@@ -328,8 +329,7 @@ class Tensors:
         if write.replaced < 0 or write.rounds.is_later(read.rounds):
             return False
         return any(
-            one.parts[0].instr is read.parts[0].instr
-            and bool(np.isin(one.parts[0].addresses, read.parts[0].addresses).any())
+            one.parts[0].instr is read.parts[0].instr and not _numbers(one).isdisjoint(_numbers(read))
             for one in self._state.memory.records.reads_before(read, write)
         )
 
@@ -408,13 +408,13 @@ def _committed(first: MachineInstr, record: Record, instr: MachineInstr) -> str:
 
 
 def _first_column(record: Record) -> int:
-    return int(np.min(record.parts[0].addresses)) % COLUMNS
+    return record.parts[0].first % COLUMNS
 
 
-def _cells(lanes: range, column: int, columns: int) -> Iterator[slice]:
+def _cells(lanes: range, column: int, columns: int) -> Iterator[range]:
     for part in range(lanes.start // _LANES, -(-lanes.stop // _LANES)):
         if part < _PARTS and column + columns <= COLUMNS:
-            yield slice(part * COLUMNS + column, part * COLUMNS + column + columns)
+            yield range(part * COLUMNS + column, part * COLUMNS + column + columns)
 
 
 def _of_other_lanes(address: int) -> int:
@@ -423,5 +423,7 @@ def _of_other_lanes(address: int) -> int:
     return (part ^ 1) * COLUMNS + column
 
 
-def _numbers(parts: list[slice]) -> object:
-    return np.concatenate([np.arange(part.start, part.stop) for part in parts]) if parts else np.zeros(0, np.int64)
+def _numbers(record: Record) -> set[int]:
+    """The cells of an access."""
+    addresses = record.parts[0].addresses
+    return {addresses} if isinstance(addresses, int) else set(addresses)

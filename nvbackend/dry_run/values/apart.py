@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from nvbackend.dry_run.values.unknown import Unknown, combine
 
 _DEEP = 16
@@ -21,7 +19,7 @@ def parts_of(value: Any, deep: int = _DEEP) -> Sum | None:
         if not value.varies:
             return (value, 0) if value.key else None
         return _of_expression(value.key, deep) if value.key and deep else None
-    return None, np.frombuffer(value, np.uint64) if isinstance(value, bytes) else value
+    return None, value
 
 
 def _of_expression(key: tuple[Any, ...], deep: int) -> Sum | None:
@@ -47,9 +45,9 @@ def _of_expression(key: tuple[Any, ...], deep: int) -> Sum | None:
 
 def _sum(one: Sum, other: Sum) -> Sum:
     commons = [each for each, _ in (one, other) if each is not None]
-    known = (np.asarray(one[1], np.uint64) + np.asarray(other[1], np.uint64)) & np.uint64(_ALL_BITS)
+    known = (one[1] + other[1]) & _ALL_BITS
     return commons[0] if len(commons) == 1 else combine("add", *commons) if commons else None, known
 
 
 def _times(known: Any, by: int) -> Any:
-    return np.asarray(known, np.uint64) * np.uint64(by & _ALL_BITS)
+    return known * by & _ALL_BITS

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
-
-from nvbackend.dry_run.values.lanes import tidy
+from nvbackend.dry_run.values.lanes import numbers_of, tidy
 from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown, combine
+from nvbackend.dry_run.values.vectors import Lanes
 from nvbackend.intrinsics.arithmetic.relations import RELATIONS
 
 ELEMENT = "element"
@@ -21,26 +20,23 @@ Operation: TypeAlias = Callable[[Registers], None]
 
 
 def signed(value: Any, bits: int) -> Any:
-    """The number with its sign; arrays become those of signed integers."""
+    """The number, or those of the lanes, with a sign."""
     sign = 1 << bits - 1
-    if type(value) is int:
-        return (value ^ sign) - sign
-    return ((value ^ np.uint64(sign)) - np.uint64(sign)).view(np.int64)
+    return (value ^ sign) - sign
 
 
-def _back(value: Any, bits: int) -> Any:
-    mask = (1 << bits) - 1
-    return value & mask if type(value) is int else value.astype(np.uint64) & np.uint64(mask)
-
-
-# -- what is the same for numbers, arrays and unknown values ----------------------------------------------------------
+# -- what is the same for numbers, lanes and unknown values ----------------------------------------------------------
 
 
 def _add(d: int, a: int, b: int, bits: int) -> Operation:
     mask = (1 << bits) - 1
 
     def run(r: Registers) -> None:
-        r[d] = (r[a] + r[b]) & mask
+        x, y = r[a], r[b]
+        if type(x) is Lanes and type(y) is int:  # as of most addresses: in one go
+            r[d] = Lanes([number + y & mask for number in x.numbers])
+        else:
+            r[d] = (x + y) & mask
 
     return run
 
@@ -117,7 +113,12 @@ def sext(d: int, a: int, source: int, bits: int) -> Operation:
 
     def run(r: Registers) -> None:
         value = r[a]
-        r[d] = combine("sext", value, source, bits) if isinstance(value, Unknown) else ((value ^ sign) - sign) & mask
+        if type(value) is Lanes:
+            r[d] = Lanes([(number ^ sign) - sign & mask for number in value.numbers])
+        elif isinstance(value, Unknown):
+            r[d] = combine("sext", value, source, bits)
+        else:
+            r[d] = ((value ^ sign) - sign) & mask
 
     return run
 
@@ -129,7 +130,7 @@ _Rule = Callable[[Any, Any, int], Any]
 _Maker = Callable[[int, int, int, int], Operation]
 
 
-def _with(name: str, number: _Rule, array: _Rule) -> _Maker:
+def _with(name: str, number: _Rule, lanes: _Rule) -> _Maker:
     def make(d: int, a: int, b: int, bits: int) -> Operation:
         said = f"{name} i{bits}"
 
@@ -140,7 +141,7 @@ def _with(name: str, number: _Rule, array: _Rule) -> _Maker:
             elif isinstance(x, Unknown) or isinstance(y, Unknown):
                 r[d] = combine(said, x, y)
             else:
-                r[d] = array(x, y, bits)
+                r[d] = lanes(x, y, bits)
 
         return run
 
@@ -186,12 +187,11 @@ def _ashr(x: int, y: int, bits: int) -> Any:
 
 
 def _pairwise(number: Callable[[int, int, int], Any]) -> Callable[[Any, Any, int], Any]:
-    """Rare operations, lane by lane."""
+    """Lane by lane."""
 
     def run(x: Any, y: Any, bits: int) -> Any:
-        pairs = zip(np.broadcast_to(x, 32).tolist(), np.broadcast_to(y, 32).tolist(), strict=True)
-        found = [number(left, right, bits) for left, right in pairs]
-        return UNKNOWN if UNKNOWN in found else tidy(np.array(found, np.uint64))
+        found = [number(left, right, bits) for left, right in zip(numbers_of(x), numbers_of(y), strict=True)]
+        return UNKNOWN if UNKNOWN in found else tidy(Lanes(found))
 
     return run
 
@@ -199,27 +199,20 @@ def _pairwise(number: Callable[[int, int, int], Any]) -> Callable[[Any, Any, int
 def _shift_right(x: Any, y: Any, bits: int) -> Any:
     if type(y) is not int:
         return _pairwise(_lshr)(x, y, bits)
-    return tidy(x >> np.uint64(y)) if y < bits else UNKNOWN
+    return tidy(x >> y) if y < bits else UNKNOWN
 
 
 def _shift_arithmetic(x: Any, y: Any, bits: int) -> Any:
-    if type(y) is not int:
+    if type(y) is not int or y >= bits:
         return _pairwise(_ashr)(x, y, bits)
-    return tidy(_back(signed(x, bits) >> np.int64(y), bits)) if y < bits else UNKNOWN
+    sign, mask = 1 << bits - 1, (1 << bits) - 1
+    return tidy(Lanes([(number ^ sign) - sign >> y & mask for number in x.numbers]))
 
 
 def _shift_left(x: Any, y: Any, bits: int) -> Any:
     if type(y) is not int:
         return _pairwise(_shl)(x, y, bits)
-    return (x << np.uint64(y)) & np.uint64((1 << bits) - 1) if y < bits else UNKNOWN
-
-
-def _divide(x: Any, y: Any, bits: int) -> Any:
-    return tidy(x // np.uint64(y)) if type(y) is int and y else _pairwise(_udiv)(x, y, bits)
-
-
-def _remain(x: Any, y: Any, bits: int) -> Any:
-    return tidy(x % np.uint64(y)) if type(y) is int and y else _pairwise(_urem)(x, y, bits)
+    return x << y & (1 << bits) - 1 if y < bits else UNKNOWN
 
 
 BINARY: dict[str, _Maker] = {
@@ -229,15 +222,15 @@ BINARY: dict[str, _Maker] = {
     "and": _and,
     "or": _or,
     "xor": _xor,
-    "udiv": _with("udiv", _udiv, _divide),
-    "urem": _with("urem", _urem, _remain),
+    "udiv": _with("udiv", _udiv, _pairwise(_udiv)),
+    "urem": _with("urem", _urem, _pairwise(_urem)),
     "sdiv": _with("sdiv", _sdiv, _pairwise(_sdiv)),
     "srem": _with("srem", _srem, _pairwise(_srem)),
     "shl": _with("shl", _shl, _shift_left),
     "lshr": _with("lshr", _lshr, _shift_right),
     "ashr": _with("ashr", _ashr, _shift_arithmetic),
-    "umin": _with("umin", lambda x, y, _: min(x, y), lambda x, y, _: tidy(np.minimum(np.uint64(x), np.uint64(y)))),
-    "umax": _with("umax", lambda x, y, _: max(x, y), lambda x, y, _: tidy(np.maximum(np.uint64(x), np.uint64(y)))),
+    "umin": _with("umin", lambda x, y, _: min(x, y), _pairwise(lambda x, y, _: min(x, y))),
+    "umax": _with("umax", lambda x, y, _: max(x, y), _pairwise(lambda x, y, _: max(x, y))),
     "smin": _with(
         "smin",
         lambda x, y, bits: x if signed(x, bits) < signed(y, bits) else y,
@@ -272,9 +265,8 @@ def compare(d: int, a: int, b: int, predicate: str, bits: int) -> Operation:
             else:
                 r[d] = combine(said, x, y)
         else:
-            there = holds(x ^ sign, y ^ sign) if sign else holds(x, y)
-            count = np.count_nonzero(there)
-            r[d] = there.astype(np.uint64) if 0 < count < len(there) else int(count > 0)
+            pairs = zip(numbers_of(x), numbers_of(y), strict=True)
+            r[d] = tidy(Lanes([1 if holds(left ^ sign, right ^ sign) else 0 for left, right in pairs]))
 
     return run
 
@@ -295,7 +287,8 @@ def select(d: int, condition: int, yes: int, no: int) -> Operation:
         elif isinstance(x, Unknown) or isinstance(y, Unknown):
             r[d] = UNKNOWN
         else:
-            r[d] = tidy(np.where(c != 0, np.uint64(x), np.uint64(y)))
+            several = zip(c.numbers, numbers_of(x), numbers_of(y), strict=True)
+            r[d] = tidy(Lanes([left if chosen else right for chosen, left, right in several]))
 
     return run
 
@@ -325,15 +318,14 @@ def computed(d: int, name: str, function: Callable[..., int], operands: Sequence
         elif any(isinstance(one, Unknown) for one in given):
             r[d] = combine(name, *given)
         else:
-            lanes = zip(*(np.broadcast_to(one, 32).tolist() for one in given), strict=True)
-            r[d] = tidy(np.array([function(*lane) for lane in lanes], np.uint64))
+            r[d] = tidy(Lanes([*map(function, *map(numbers_of, given))]))
 
     return run
 
 
 def element(d: int, index: int, numbers: Sequence[int]) -> Operation:
     """The number at an index."""
-    table = np.array(numbers, np.uint64)
+    table = Lanes([*numbers])
 
     def run(r: Registers) -> None:
         i = r[index]
@@ -344,9 +336,11 @@ def element(d: int, index: int, numbers: Sequence[int]) -> Operation:
 
 def taken(index: Any, table: Any) -> Any:
     """The number at an index, or those at several, unknown where there is none."""
-    if np.any(np.greater_equal(index, len(table))):
+    if type(index) is int:
+        return table.numbers[index] if index < len(table) else UNKNOWN
+    if max(index.numbers) >= len(table):
         return UNKNOWN
-    return int(table[index]) if type(index) is int else tidy(table[index])
+    return tidy(Lanes([table.numbers[one] for one in index.numbers]))
 
 
 def named(d: int, name: str, operands: Sequence[int]) -> Operation:

@@ -9,8 +9,6 @@ from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from nvbackend.dry_run.values.arithmetic import signed
 from nvbackend.intrinsics.arithmetic.relations import RELATIONS
 
@@ -19,7 +17,8 @@ FORMATS = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 SIZES = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 """Their bits."""
 _PACKED = {"f16": "<e", "f32": "<f", "f64": "<d"}
-_SCALARS: dict[str, Callable[[float], Any]] = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+_SCALARS = {"f16": "float16", "f32": "float32", "f64": "float64"}
+"""By NumPy's names."""
 _HOLDS: dict[str, Callable[[float, float], bool]] = {
     **RELATIONS,
     "rd": lambda _a, _b: True,
@@ -49,8 +48,10 @@ def bits(value: float, name: str) -> int:
     if name == "bf16":
         whole = bits(value, "f32")
         return whole >> 16 if math.isnan(value) else whole + 0x7FFF + (whole >> 16 & 1) >> 16
+    import numpy as np
+
     with np.errstate(all="ignore"):
-        return int.from_bytes(_SCALARS[name](value).tobytes(), "little")
+        return int.from_bytes(getattr(np, _SCALARS[name])(value).tobytes(), "little")
 
 
 @cache
@@ -94,6 +95,8 @@ def _compare(predicate: str, name: str) -> Function:
 
 def _computed(rule: Callable[..., Any], name: str) -> Function:
     def run(*given: int) -> int:
+        import numpy as np
+
         with np.errstate(all="ignore"):
             return bits(float(rule(*(np.float64(number(one, name)) for one in given))), name)
 

@@ -1,19 +1,25 @@
-"""Values that differ by lane: arrays of 32 numbers, merged and taken apart by the bits of a mask of lanes."""
+"""Values of a warp: 32 numbers, merged and taken apart by the bits of a mask of lanes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, TypeAlias
-
-import numpy as np
+from typing import Any
 
 from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown
+from nvbackend.dry_run.values.vectors import Lanes
 
-Array: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
 LANES = 32
 ALL = (1 << LANES) - 1
-LANE = np.arange(LANES, dtype=np.uint64)
+
+
+LANE = Lanes([*range(LANES)])
 """The number of each lane."""
+
+
+def numbers_of(value: Any) -> Sequence[int]:
+    """A value by lane: a number is that of all of them."""
+    return value.numbers if isinstance(value, Lanes) else (value,) * LANES
 
 
 def is_known(value: Any) -> bool:
@@ -22,34 +28,38 @@ def is_known(value: Any) -> bool:
 
 
 @lru_cache(maxsize=256)
-def where(mask: int) -> Any:
-    """The lanes of `mask`, as truth values."""
-    return np.unpackbits(np.frombuffer(mask.to_bytes(4, "little"), np.uint8), bitorder="little").view(np.bool_)
+def lanes_in(mask: int) -> tuple[int, ...]:
+    """The lanes of `mask`."""
+    return tuple([lane for lane in range(LANES) if mask >> lane & 1])
 
 
-def bits(condition: Any) -> int:
-    """The lanes in which an array is not 0, a bit each."""
-    return int.from_bytes(np.packbits(condition != 0, bitorder="little").tobytes(), "little")
+def bits(condition: Lanes) -> int:
+    """The lanes in which a number is not 0, a bit each."""
+    return sum([1 << lane for lane, number in enumerate(condition.numbers) if number])
 
 
-def tidy(array: Any) -> Any:
-    """A number instead of an array in which all lanes are equal."""
-    first = array[0]
-    if first != array[-1]:
-        return array
-    return array if np.count_nonzero(array != first) else int(first)
+def tidy(lanes: Lanes) -> Lanes | int:
+    """A number instead of one for each lane where all are equal."""
+    numbers = lanes.numbers
+    first = numbers[0]
+    if first != numbers[-1]:
+        return lanes
+    return first if numbers.count(first) == len(numbers) else lanes
 
 
 def among(value: Any, mask: int) -> Any:
     """`value` as the lanes of `mask` see it: a number where they all have the same."""
     if type(value) is int or isinstance(value, Unknown) or not mask:
         return value
-    lowest = int(value[(mask & -mask).bit_length() - 1])
+    numbers = value.numbers
+    lowest = numbers[(mask & -mask).bit_length() - 1]
     if mask & (mask - 1) == 0:
         return lowest
-    if value[mask.bit_length() - 1] != lowest:
+    if numbers[mask.bit_length() - 1] != lowest:
         return value
-    return value if np.count_nonzero((value != lowest) & where(mask)) else lowest
+    if mask == ALL:
+        return lowest if numbers.count(lowest) == LANES else value
+    return lowest if all(numbers[lane] == lowest for lane in lanes_in(mask)) else value
 
 
 def merge(mask: int, inside: Any, outside: Any) -> Any:
@@ -60,4 +70,5 @@ def merge(mask: int, inside: Any, outside: Any) -> Any:
         return UNKNOWN
     if type(inside) is int and type(outside) is int and inside == outside:
         return inside
-    return tidy(np.where(where(mask), np.uint64(inside), np.uint64(outside)))
+    pairs = zip(numbers_of(inside), numbers_of(outside), strict=True)
+    return tidy(Lanes([one if mask >> lane & 1 else other for lane, (one, other) in enumerate(pairs)]))

@@ -7,8 +7,6 @@ from dataclasses import field
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.values import arithmetic, floats
 from nvbackend.dry_run.values.arithmetic import Operation
@@ -57,12 +55,7 @@ def code_of(expression: Expression) -> Code:
     """The code of an expression."""
     code, places = Code(), dict[Unknown, int]()
     for node in _nodes(expression):
-        operands = [
-            places[one]
-            if isinstance(one, Unknown)
-            else code.new(np.frombuffer(one, np.uint64) if isinstance(one, bytes) else one)
-            for one in node.key[1:]
-        ]
+        operands = [places[one] if isinstance(one, Unknown) else code.new(one) for one in node.key[1:]]
         _add(code, node, operands, code.new(None))
         places[node] = len(code.registers) - 1
     return code

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from nvbackend.dry_run.values.unknown import Unknown
+from nvbackend.dry_run.values.vectors import Lanes
 
 Bounds = tuple[int, int]
 """The least and the greatest number that it may be."""
@@ -23,8 +22,8 @@ def bounds(value: Any, deep: int = 0) -> Bounds | None:
         return value, value
     if isinstance(value, Unknown):
         return _of_expression(value.key, deep) if value.key and deep < _DEEP else None
-    numbers = np.frombuffer(value, np.uint64) if isinstance(value, bytes) else value
-    return int(numbers.min()), int(numbers.max())
+    lanes: Lanes = value
+    return min(lanes.numbers), max(lanes.numbers)
 
 
 def _of_expression(key: tuple[Any, ...], deep: int) -> Bounds | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import Any, Final
+
+from nvbackend.dry_run.values.vectors import Lanes
 
 
 class Unknown:
@@ -11,7 +13,6 @@ class Unknown:
     same."""
 
     __slots__ = ()
-    __array_ufunc__ = None  # NumPy leaves arithmetic with it to the methods below
     key: tuple[Any, ...] = ()
     """The operation and its operands, where it is an expression."""
     varies = True
@@ -68,7 +69,7 @@ class Expression(Unknown):
     def __init__(self, table: dict[Hashable, Expression], key: tuple[Any, ...]) -> None:
         self.table = table
         self.key = key
-        self.varies = any(one.varies if isinstance(one, Unknown) else type(one) is bytes for one in key)
+        self.varies = any(one.varies if isinstance(one, Unknown) else isinstance(one, Lanes) for one in key)
 
 
 def leaf(table: dict[Hashable, Expression], *key: Hashable) -> Expression:
@@ -89,8 +90,7 @@ def combine(operation: str, *operands: Any) -> Unknown:
             table = one.table  # type: ignore[attr-defined]
     if table is None:
         return UNKNOWN
-    key = (operation, *[one if type(one) is int or isinstance(one, Unknown) else _of_array(one) for one in operands])
-    return leaf(table, *key)
+    return leaf(table, operation, *operands)
 
 
 def differs_by_data_alone(value: Unknown) -> bool:
@@ -102,14 +102,9 @@ def differs_by_data_alone(value: Unknown) -> bool:
             continue
         seen.add((one, is_loaded))
         is_loaded |= one.key[0].startswith("load")
-        if any(isinstance(operand, bytes) for operand in one.key):
+        if any(isinstance(operand, Lanes) for operand in one.key):
             if not is_loaded:
                 return False
             differs = True
         waiting += [(operand, is_loaded) for operand in one.key if isinstance(operand, Unknown)]
     return differs
-
-
-def _of_array(array: Any) -> Hashable:
-    text: Callable[[], bytes] = array.tobytes
-    return text()
