@@ -9,15 +9,16 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import cache, partial, reduce
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-import numpy as np
 from llvmlite import ir
 
-from nvbackend.builder.thread_tables.tables import AXES, Cta, Mask, Numbers, constant, signed, wrapped
+from nvbackend.builder.thread_tables.table import Shape, Table, shape_of
+from nvbackend.builder.thread_tables.tables import AXES, Cta, Mask, Numbers, constant
 from nvbackend.builder.value_tracking.known import Known
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.arithmetic import integers
+from nvbackend.intrinsics.arithmetic.relations import RELATIONS
 from nvbackend.intrinsics.row.row import Asm, Row
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, Scope
 from nvbackend.intrinsics.sync import barriers as sync
@@ -26,142 +27,187 @@ from nvbackend.intrinsics.sync import cluster, special_registers, warp
 Found: TypeAlias = "tuple[Numbers, Mask] | None"
 """A result and the threads in which it is known; None if it is unknown."""
 
-_OWN = np.arange(WARP_SIZE, dtype=np.uint64)
-_LANE = np.uint64(WARP_SIZE - 1)
-_SEGMENT_SHIFT = np.uint64(8)
+_LANE = WARP_SIZE - 1
+_SEGMENT_SHIFT = 8
 """Where the mask of the segments is in shfl's operand `clamp`."""
 _BITS = 32
-_ONE = np.uint64(1)
+_ALL = (1 << _BITS) - 1
 
 
-def _by_lane(cta: Cta, operands: Sequence[Known]) -> list[tuple[Numbers, Mask]]:
-    """The operands, and where they are known, by elected lane, rank, warp and lane."""
-    tables = [(np.uint64() if operand.numbers is None else operand.numbers, _where(operand)) for operand in operands]
-    # Where numbers are known may differ by more than the numbers do.
-    outer = np.broadcast_shapes(*(np.shape(table)[:2] for pair in tables for table in pair))
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """An operand in each thread, and where it is known, a bit each."""
 
-    def spread(table: Any) -> Any:
-        return np.broadcast_to(table, (*outer, cta.threads)).reshape(*outer, cta.warps, WARP_SIZE)
-
-    return [(spread(numbers), spread(where)) for numbers, where in tables]
+    numbers: Sequence[int]
+    known: int
 
 
-def _where(known: Known) -> Any:
+def _by_row(cta: Cta, operands: Sequence[Known]) -> tuple[Shape, list[list[_Row]]]:
+    """The operands by elected lane and rank: the shape of results, and for each row of it what each operand is."""
+    tables = [Table.of(0) if operand.numbers is None else operand.numbers for operand in operands]
+    masks = [_where(operand) for operand in operands]
+    leaders, ranks, _ = shape_of(*tables, *masks)  # where numbers are known may differ by more than the numbers do
+    wide = [(table.wide(cta.threads), mask.wide(cta.threads)) for table, mask in zip(tables, masks, strict=True)]
+    places = [(leader, rank) for leader in range(leaders) for rank in range(ranks)]
+    rows = [
+        [_Row(table.rows[table.row(*place)], mask.bits[mask.row(*place)]) for table, mask in wide] for place in places
+    ]
+    return (leaders, ranks, cta.threads), rows
+
+
+def _where(known: Known) -> Mask:
     if known.numbers is None:
-        return np.False_
-    return np.True_ if known.where is None else known.where
-
-
-def _by_thread(table: Any) -> Any:
-    return table.reshape(*table.shape[:2], -1)
+        return ~Table.where_all()
+    return Table.where_all() if known.where is None else known.where
 
 
 def shuffled(cta: Cta, mode: str, members: Known, value: Known, lane: Known, clamp: Known) -> tuple[Found, Found]:
     """shfl.sync: the value of another lane, and whether that lane is one of the segment."""
     if members.numbers is None or lane.numbers is None or clamp.numbers is None:
         return None, None
-    (there, named), (numbers, known), (by, aimed), (bound, cut) = _by_lane(cta, (members, value, lane, clamp))
-    by, segment = by & _LANE, bound >> _SEGMENT_SHIFT & _LANE
-    first = _OWN & segment
+    shape, rows = _by_row(cta, (members, value, lane, clamp))
+    made = [_shuffled_row(mode, *row) for row in rows]
+    results, taken, within, present = (list(each) for each in zip(*made, strict=True))
+    result = None if value.numbers is None else (Table(shape, results), Table(shape, bits=taken))
+    return result, (Table(shape, bits=within), Table(shape, bits=present))
+
+
+def _shuffled_row(mode: str, members: _Row, value: _Row, lane: _Row, clamp: _Row) -> tuple[list[int], int, int, int]:
+    """What the threads of one CTA get, who gets something, whose lane is of the segment, and who is there."""
+    results: list[int] = []
+    taken = inside = present = 0
+    is_known = members.known & lane.known & clamp.known
+    for thread, (there, by, bound) in enumerate(zip(members.numbers, lane.numbers, clamp.numbers, strict=True)):
+        own = thread & _LANE
+        source, within = _source(mode, own, by & _LANE, bound)
+        other = thread - own + source
+        results.append(value.numbers[other])
+        inside |= within << thread
+        if there >> own & 1 and is_known >> thread & 1:
+            present |= 1 << thread
+            taken |= (there >> source & value.known >> other & 1) << thread
+    return results, taken, inside, present
+
+
+def _source(mode: str, own: int, by: int, bound: int) -> tuple[int, bool]:
+    """The lane whose value a lane gets, itself outside its segment; and whether it is inside."""
+    segment = bound >> _SEGMENT_SHIFT & _LANE
+    first = own & segment
     last = first | (bound & ~segment & _LANE)
     if mode == "up":
-        within, other = by + last <= _OWN, _OWN - by
+        within, other = by + last <= own, own - by
     else:
-        other = {"down": _OWN + by, "bfly": _OWN ^ by, "idx": first | (by & ~segment & _LANE)}[mode]
+        other = {"down": own + by, "bfly": own ^ by, "idx": first | (by & ~segment & _LANE)}[mode]
         within = other <= last
-    source = np.where(within, other, _OWN)
-    present = (there >> _OWN & _ONE).astype(bool) & named & aimed & cut
-    index = source.astype(np.int64)
-    taken = np.take_along_axis(known, index, -1) & (there >> source & _ONE).astype(bool) & present
-    result = None if value.numbers is None else (_by_thread(np.take_along_axis(numbers, index, -1)), _by_thread(taken))
-    return result, (_by_thread(within.astype(np.uint64)), _by_thread(present))
+    return (other, True) if within else (own, False)
 
 
 def collected(cta: Cta, operation: str, members: Known, value: Known) -> tuple[Found, ...]:
     """vote, match and redux by their names in `COLLECTIONS`: what comes of the `value` of all members."""
     if members.numbers is None or value.numbers is None:
         return None, None
-    (there, named), (numbers, known) = _by_lane(cta, (members, value))
-    member = (there[..., np.newaxis] >> _OWN & _ONE).astype(bool)
-    present = (there >> _OWN & _ONE).astype(bool) & named
-    seen = _Seen(member, numbers[..., np.newaxis, :], known[..., np.newaxis, :], numbers[..., np.newaxis])
-    results = COLLECTIONS[operation](seen)
-    everybody = (seen.sure | ~member).all(-1)
+    shape, rows = _by_row(cta, (members, value))
+    made = [_collected_row(operation, *row) for row in rows]
+    count = len(made[0])
     return tuple(
-        (_by_thread(result), _by_thread(present & (everybody if where is None else where))) for result, where in results
+        (Table(shape, [row[place][0] for row in made]), Table(shape, bits=[row[place][1] for row in made]))
+        for place in range(count)
     )
+
+
+def _collected_row(operation: str, members: _Row, value: _Row) -> list[tuple[list[int], int]]:
+    """Each result in the threads of one CTA, and where it is known."""
+    made: list[tuple[list[int], int]] = []
+    for start in range(0, len(members.numbers), WARP_SIZE):
+        numbers, known = value.numbers[start : start + WARP_SIZE], value.known >> start & _ALL
+        holding = sum([1 << lane for lane, number in enumerate(numbers) if number])
+        seen: dict[tuple[int, int], _Collected] = {}
+        for lane, member in enumerate(members.numbers[start : start + WARP_SIZE]):
+            key = member & _ALL, numbers[lane] if operation in _BY_OWN else 0
+            if key not in seen:
+                seen[key] = COLLECTIONS[operation](_Seen(key[0], numbers, known, holding, numbers[lane]))
+            is_there = member >> lane & 1 and members.known >> start + lane & 1
+            everybody = not key[0] & ~known
+            for place, (result, where) in enumerate(seen[key]):
+                if place == len(made):
+                    made.append(([], 0))
+                results, certain = made[place]
+                results.append(result)
+                is_sure = is_there and (everybody if where is None else where)
+                made[place] = results, certain | bool(is_sure) << start + lane
+    return made
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What each lane sees, on one more axis: which lanes are members, their numbers, and which of them are known."""
+    """What a lane sees: which lanes are members, all numbers, which are known and which are not 0, and its own."""
 
-    member: Mask
-    others: Numbers
-    sure: Mask
-    own: Numbers
+    member: int
+    others: Sequence[int]
+    sure: int
+    nonzero: int
+    own: int
 
     @property
-    def holding(self) -> Mask:
+    def holding(self) -> int:
         """The members that certainly have another number than 0."""
-        holding: Mask = self.member & self.sure & (self.others != 0)
-        return holding
+        return self.member & self.sure & self.nonzero
 
     @property
-    def failing(self) -> Mask:
+    def failing(self) -> int:
         """The members that certainly have 0."""
-        failing: Mask = self.member & self.sure & (self.others == 0)
-        return failing
+        return self.member & self.sure & ~self.nonzero
+
+    @property
+    def numbers(self) -> list[int]:
+        """Those of the members."""
+        return [number for lane, number in enumerate(self.others) if self.member >> lane & 1]
 
 
-_Collected: TypeAlias = tuple[tuple[Any, Any], ...]
-"""Results, and where they are known; None for where all members' numbers are."""
+_Collected: TypeAlias = tuple[tuple[int, bool | None], ...]
+"""Results, and whether they are known; None for whether all members' numbers are."""
 
 
 def _any(seen: _Seen) -> _Collected:
-    holds = seen.holding.any(-1)
-    return ((holds.astype(np.uint64), holds | (~seen.member | seen.failing).all(-1)),)
+    holds = seen.holding != 0
+    return ((int(holds), holds or seen.member == seen.failing),)
 
 
 def _all(seen: _Seen) -> _Collected:
-    fails = seen.failing.any(-1)
-    return (((~fails).astype(np.uint64), fails | (~seen.member | seen.holding).all(-1)),)
+    fails = seen.failing != 0
+    return ((int(not fails), fails or seen.member == seen.holding),)
 
 
 def _uniform(seen: _Seen) -> _Collected:
-    mixed = seen.holding.any(-1) & seen.failing.any(-1)
-    return (((~mixed).astype(np.uint64), mixed | (~seen.member | seen.sure).all(-1)),)
+    mixed = seen.holding != 0 and seen.failing != 0
+    return ((int(not mixed), mixed or not seen.member & ~seen.sure),)
 
 
 def _ballot(seen: _Seen) -> _Collected:
-    return ((_bits(seen.member & (seen.others != 0)), None),)
+    return ((seen.member & seen.nonzero, None),)
 
 
 def _match_any(seen: _Seen) -> _Collected:
-    return ((_bits(seen.member & (seen.others == seen.own)), None),)
+    equal = sum([1 << lane for lane, number in enumerate(seen.others) if number == seen.own])
+    return ((seen.member & equal, None),)
 
 
 def _match_all(seen: _Seen) -> _Collected:
-    equal = (~seen.member | (seen.others == seen.own)).all(-1)
-    return (np.where(equal, _bits(seen.member), np.uint64(0)), None), (equal.astype(np.uint64), None)
+    equal = all(number == seen.own for number in seen.numbers)
+    return (seen.member if equal else 0, None), (int(equal), None)
 
 
-def _bits(lanes: Mask) -> Numbers:
-    """A bit for each lane."""
-    bits: Numbers = np.where(lanes, _ONE << _OWN, np.uint64(0)).sum(-1)
-    return bits
+def _reduction(
+    function: Callable[[int, int], int], neutral: int, *, with_sign: bool = False
+) -> Callable[..., _Collected]:
+    half = 1 << _BITS - 1 if with_sign else 0
 
-
-def _reduction(function: Callable[..., Any], neutral: int, *, with_sign: bool = False) -> Callable[..., _Collected]:
     def reduced(seen: _Seen) -> _Collected:
-        numbers = signed(seen.others, _BITS) if with_sign else seen.others
-        result = function(np.where(seen.member, numbers, numbers.dtype.type(neutral)), axis=-1)
-        return ((wrapped(result.astype(np.uint64), _BITS), None),)
+        return ((reduce(function, [(number ^ half) - half for number in seen.numbers], neutral) & _ALL, None),)
 
     return reduced
 
 
-_UNSIGNED, _SIGNED = np.iinfo(np.uint32), np.iinfo(np.int32)
 COLLECTIONS: dict[str, Callable[..., _Collected]] = {
     "vote any": _any,
     "vote all": _all,
@@ -169,27 +215,23 @@ COLLECTIONS: dict[str, Callable[..., _Collected]] = {
     "vote ballot": _ballot,
     "match any": _match_any,
     "match all": _match_all,
-    "add": _reduction(np.add.reduce, 0),
-    "and": _reduction(np.bitwise_and.reduce, _UNSIGNED.max),
-    "or": _reduction(np.bitwise_or.reduce, 0),
-    "xor": _reduction(np.bitwise_xor.reduce, 0),
-    "min u32": _reduction(np.minimum.reduce, _UNSIGNED.max),
-    "max u32": _reduction(np.maximum.reduce, 0),
-    "min s32": _reduction(np.minimum.reduce, _SIGNED.max, with_sign=True),
-    "max s32": _reduction(np.maximum.reduce, _SIGNED.min, with_sign=True),
+    "add": _reduction(operator.add, 0),
+    "and": _reduction(operator.and_, _ALL),
+    "or": _reduction(operator.or_, 0),
+    "xor": _reduction(operator.xor, 0),
+    "min u32": _reduction(min, _ALL),
+    "max u32": _reduction(max, 0),
+    "min s32": _reduction(min, _ALL >> 1, with_sign=True),
+    "max s32": _reduction(max, -1 << _BITS - 1, with_sign=True),
 }
+_BY_OWN = ("match any", "match all")
+"""Those that depend on the lane's own number."""
 
 
 _Operands = Sequence[Known]
 _Rule = Callable[[Cta, _Operands], Known]
 
-_MASKS: dict[str, Callable[[Numbers, Numbers], Numbers]] = {
-    "eq": np.equal,
-    "le": np.less_equal,
-    "lt": np.less,
-    "ge": np.greater_equal,
-    "gt": np.greater,
-}
+_MASKS = ("eq", "le", "lt", "ge", "gt")
 _SAME: dict[Scope, tuple[str, ...]] = {
     Scope.GRID: tuple(f"{name}.{axis}" for name in ("nctaid", "nclusterid") for axis in AXES),
     Scope.CLUSTER: tuple(f"clusterid.{axis}" for axis in AXES),
@@ -272,12 +314,16 @@ def _computed(function: Callable[..., int], _: Cta, operands: _Operands) -> Know
     tables = [operand.numbers for operand in operands]
     if any(table is None for table in tables):
         return Known(certain=certain, apparent=apparent)
-    numbers = np.frompyfunc(function, len(tables), 1)(*(table.astype(object) for table in tables if table is not None))
-    # A table of one number may be known to some of the threads only
-    known = np.broadcast_arrays(
-        numbers.astype(np.uint64), reduce(operator.and_, (_where(operand) for operand in operands))
-    )
-    return _known((known[0], known[1]), certain, apparent)
+    known = reduce(operator.and_, (_where(operand) for operand in operands))
+    several = [table for table in tables if table is not None]
+    shape = leaders, ranks, threads = shape_of(*several, known)
+    wide = [table.wide(threads) for table in several]
+    rows = [
+        [*map(function, *(table.rows[table.row(leader, rank)] for table in wide))]
+        for leader in range(leaders)
+        for rank in range(ranks)
+    ]
+    return _known((Table(shape, rows), known), certain, apparent)
 
 
 # -- who the thread is ------------------------------------------------------------------------------------------------
@@ -312,9 +358,9 @@ def _ranks_along(axis: int, cta: Cta) -> Known:
 
 
 def _lane_mask(which: str, cta: Cta) -> Known:
-    lanes = np.arange(WARP_SIZE, dtype=np.uint64)
-    bits = np.where(_MASKS[which](lanes, cta.lane[..., np.newaxis]), np.uint64(1) << lanes, np.uint64(0))
-    return Known(bits.sum(-1, dtype=np.uint64))
+    is_in, lanes = RELATIONS[which], range(WARP_SIZE)
+    masks = [sum(1 << other for other in lanes if is_in(other, lane)) for lane in lanes]
+    return Known(cta.lane.map(masks.__getitem__))
 
 
 # -- what lanes get from one another ----------------------------------------------------------------------------------
@@ -328,7 +374,11 @@ def _elected(cta: Cta, operands: _Operands) -> Known:
 
 
 def _is_all(members: Known) -> bool:
-    return members.is_whole and members.numbers is not None and bool((members.numbers == warp.ALL_LANES).all())
+    return (
+        members.is_whole
+        and members.numbers is not None
+        and all(number == warp.ALL_LANES for number in members.numbers.numbers())
+    )
 
 
 def _shuffled(mode: str, in_range: bool, cta: Cta, operands: _Operands) -> Known:
@@ -348,7 +398,7 @@ def _shuffled(mode: str, in_range: bool, cta: Cta, operands: _Operands) -> Known
 
 
 def _is_one_segment(clamp: Known) -> bool:
-    return clamp.numbers is None or not (clamp.numbers >> np.uint64(8)).any()
+    return clamp.numbers is None or not any(number >> _SEGMENT_SHIFT for number in clamp.numbers.numbers())
 
 
 def _collected(operation: str, aggregate: bool, cta: Cta, operands: _Operands) -> Known:

@@ -11,7 +11,7 @@ from operator import and_, or_
 
 from llvmlite import ir
 
-from nvbackend.builder.thread_tables.tables import Cta, ThreadSet, repeated, signed
+from nvbackend.builder.thread_tables.tables import Cta, ThreadSet, signed
 from nvbackend.builder.value_tracking.known import Known
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import Completion, Scope, Semantics
@@ -62,13 +62,14 @@ class ClusterExecution:
         if isinstance(value, int):
             return Numbers(lambda *_: value)
         known = self._known(value)
-        if known.numbers is None or known.where is not None or len(known.numbers) != 1:
+        if known.numbers is None or known.where is not None or known.numbers.shape[0] != 1:
             return None
-        table = repeated(signed(known.numbers[0], value.type.width), (self.cluster, self._threads))
+        table = signed(known.numbers, value.type.width).wide(self._threads)
+        rows = [table.of_rank(rank).rows[0] for rank in range(self.cluster)]
         return Numbers(
-            lambda rank, thread: int(table[rank, thread]),
+            lambda rank, thread: int(rows[rank][thread]),
             known.certain < Scope.CTA,
-            lambda rank, threads: set(table[rank, threads].tolist()),
+            lambda rank, threads: {rows[rank][thread] for thread in threads},
         )
 
     def _groups(self, guard: object) -> list[list[list[int]] | None]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 
-import numpy as np
 from llvmlite import ir
 
 from nvbackend.builder.scopes.blocks import Region
-from nvbackend.builder.thread_tables.tables import Cta, ThreadSet, bits_of, repeated, signed
+from nvbackend.builder.thread_tables.table import Table
+from nvbackend.builder.thread_tables.tables import Cta, ThreadSet, signed
 from nvbackend.builder.value_tracking.cluster_execution import ClusterExecution
 from nvbackend.builder.value_tracking.known import Known
 from nvbackend.builder.value_tracking.results import constant_of, inputs, key_of, result_of, selected
@@ -138,7 +138,7 @@ class Execution:
         cta = Cta(bounds.threads, bounds.cluster, bounds.shape, bounds.cluster_shape)
         self._evaluator = Evaluator(cta, self._counters, self._merged)
         if entered:
-            everyone = ThreadSet(np.ones((1, 1, bounds.threads), bool))
+            everyone = ThreadSet(Table.where_all(bounds.threads))
             kernel = self._regions[0]
             kernel.among, kernel.executing, kernel.crew = everyone.bits, everyone, everyone
             self.of_cluster = ClusterExecution(self.cta, self.known, self.executing) if bounds.cluster > 1 else None
@@ -252,8 +252,8 @@ class Execution:
         if never is None:
             return False
         leaders, ranks, _ = never.shape
-        wide = repeated(~never, (leaders, ranks, self.cta.threads))
-        return ThreadSet(wide.reshape(leaders * ranks, 1, self.cta.threads)).is_one_lane
+        rows = (~never).wide(self.cta.threads).bits
+        return ThreadSet(Table((leaders * ranks, 1, self.cta.threads), bits=rows)).is_one_lane
 
     def count(self, rounds: Sequence[ir.Value], counter: ir.Value) -> None:
         """A loop begins whose `rounds` (start, end, step) are these: do all threads run the same, and more than one?"""
@@ -297,8 +297,11 @@ class Execution:
         holds, fails = known.holds(), known.fails()
         if not self._is_entered or holds is None or fails is None:
             return 0, 0
-        true, false = (np.broadcast_to(decided.all(axis=(0, 2)), self.cta.cluster) for decided in (holds, fails))
-        return bits_of(true), bits_of(false)
+        true, false = (
+            sum(1 << rank for rank in range(self.cta.cluster) if decided.of_rank(rank).all())
+            for decided in (holds, fails)
+        )
+        return true, false
 
     # -- which value they have ----------------------------------------------------------------------------------------
 
@@ -336,15 +339,15 @@ class Execution:
         known = self.known(condition)
         if not known.is_whole or known.numbers is None or known.numbers.any() != known.numbers.all():
             return None
-        return bool(known.numbers.all())
+        return known.numbers.all()
 
     def in_each_cta(self, value: ir.Value) -> Sequence[int] | None:
         """The value in each CTA of the cluster, of what its rank decides, by rank; None where it is not known."""
         known = self.known(value) if self._is_entered and isinstance(value.type, ir.IntType) else None
         if known is None or not known.is_whole or known.certain < Scope.CTA or known.numbers is None:
             return None
-        numbers = signed(known.numbers[0, :, 0], value.type.width)
-        return tuple(np.broadcast_to(numbers, self.cta.cluster).tolist())
+        numbers = signed(known.numbers, value.type.width)
+        return tuple(numbers.of_rank(rank).first for rank in range(self.cta.cluster))
 
     def first_peers(self, rank: ir.Value) -> int | None:
         """The CTA of this `rank` in the first iteration of a loop that counts it, as `facts.PEERS`; None if unknown.

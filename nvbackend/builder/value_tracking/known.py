@@ -6,12 +6,14 @@ There are two scopes: over one the value is certainly uniform, over the other no
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
+from operator import and_, or_
 
-import numpy as np
-
-from nvbackend.builder.thread_tables.tables import Mask, Numbers, bits_of, repeated, signed
+from nvbackend.builder.thread_tables.tables import NATIVE, Mask, Numbers, signed
 from nvbackend.builder.value_tracking.strides import Strided, joined, known_numbers, scope_of
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, Scope
+
+_ALL_LANES = (1 << WARP_SIZE) - 1
 
 
 class Known:
@@ -101,14 +103,14 @@ class Known:
         """Where a predicate certainly holds; None where nothing is known of it."""
         if self.numbers is None:
             return None
-        holds: Mask = self.numbers != 0
+        holds = self.numbers.is_set()
         return holds if self.where is None else holds & self.where
 
     def fails(self) -> Mask | None:
         """Where a predicate certainly does not hold; None where nothing is known of it."""
         if self.numbers is None:
             return None
-        fails: Mask = self.numbers == 0
+        fails = ~self.numbers
         return fails if self.where is None else fails & self.where
 
     def sides(self, threads: int) -> tuple[int, int] | None:
@@ -118,13 +120,13 @@ class Known:
         """
         if self.numbers is None or not self.is_whole or self.numbers.shape[1] > 1:
             return None
-        true = repeated(self.numbers[:, 0] != 0, (len(self.numbers), threads))
-        return bits_of(true.all(axis=0)), bits_of(~true.any(axis=0))
+        true = self.numbers.is_set().wide(threads).bits
+        return reduce(and_, true), (1 << threads) - 1 & ~reduce(or_, true)
 
     def never(self, threads: int, *, holds: bool) -> int:
         """The threads of a CTA, a bit each, for which a predicate certainly does not hold, or fail, in any CTA."""
         known = self.fails() if holds else self.holds()
-        return 0 if known is None else bits_of(repeated(known, (*known.shape[:2], threads)).all(axis=(0, 1)))
+        return 0 if known is None else reduce(and_, known.wide(threads).bits)
 
     def is_one_lane(self, threads: int) -> bool:
         """Whether a predicate holds in one lane of a warp at most."""
@@ -135,9 +137,9 @@ class Known:
     def _holds_in_one_lane(self, threads: int) -> bool:
         fails = self.fails()
         if fails is None or fails.shape[2] == 1:
-            return fails is not None and bool(fails.all())
-        starts = np.arange(0, threads, WARP_SIZE)
-        return bool((np.add.reduceat(~fails, starts, axis=2, dtype=np.int64) <= 1).all())
+            return fails is not None and fails.all()
+        holding = (row >> start & _ALL_LANES for row in (~fails).bits for start in range(0, threads, WARP_SIZE))
+        return all(not lanes & (lanes - 1) for lanes in holding)
 
     # -- numbers ------------------------------------------------------------------------------------------------------
 
@@ -147,12 +149,12 @@ class Known:
             assert self.numbers is not None
             if self.numbers.shape[:2] == (1, 1):
                 numbers = self.numbers if width == 1 else signed(self.numbers, width)
-                self._signed = tuple(repeated(numbers, (1, 1, threads))[0, 0].tolist())
+                self._signed = tuple(numbers.wide(threads).rows[0])
         return self._signed
 
 
 def _are_equal(left: Numbers | None, right: Numbers | None) -> bool:
-    return left is right or (left is not None and right is not None and bool((left == right).all()))
+    return left is right or (left is not None and right is not None and left.equals(right))
 
 
 def meet(alternatives: Iterable[Known]) -> Known | None:
@@ -178,4 +180,6 @@ def _of_both(left: Known, right: Known) -> Strided | None:
 def _strided(known: Known) -> Strided | None:
     if not known.is_whole or known.numbers is None:
         return known.strided
-    return known_numbers(known.numbers.astype(np.int64)) if known.numbers.dtype == np.uint64 else None
+    numbers = known.numbers
+    is_native = numbers.is_of_bits or all(type(number) is int and not number >> NATIVE for number in numbers.numbers())
+    return known_numbers(signed(numbers, NATIVE)) if is_native else None

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import TypeAlias
 
-import numpy as np
 from llvmlite import ir
 
 from nvbackend.builder.thread_tables import tables
+from nvbackend.builder.thread_tables.table import Table, chosen, holds
 from nvbackend.builder.thread_tables.tables import NATIVE, Cta, Mask, Numbers, Result, signed
 from nvbackend.builder.value_tracking.calls import PURE, called
 from nvbackend.builder.value_tracking.known import Known
@@ -34,7 +34,7 @@ def float_constant(value: ir.Constant) -> Numbers | None:
     if precision is None or not isinstance(number, float) or not (number == 0 or _LEAST <= abs(number) <= _LARGEST):
         return None
     significand, _ = math.frexp(number)
-    return np.full((1, 1, 1), number) if math.ldexp(significand, precision).is_integer() else None
+    return Table.of(number) if math.ldexp(significand, precision).is_integer() else None
 
 
 def float_result(instruction: ir.Instruction, operands: Sequence[Known]) -> Result | None:
@@ -51,11 +51,11 @@ def float_result(instruction: ir.Instruction, operands: Sequence[Known]) -> Resu
     limit = 1 << precision
     if instruction.opname == "sitofp":
         numbers = signed(operand.numbers, width)
-        exact = (numbers >= -limit) & (numbers <= limit)
+        exact = numbers.holds(lambda number: -limit <= number <= limit)
     else:
         numbers = operand.numbers
-        exact = numbers <= np.uint64(limit)
-    return numbers.astype(np.float64), _together(_only(exact), operand.where)
+        exact = numbers.holds(lambda number: number <= limit)
+    return numbers.map(float), _together(_only(exact), operand.where)
 
 
 def _compared(instruction: ir.Instruction, left: Known, right: Known) -> Result | None:
@@ -63,7 +63,7 @@ def _compared(instruction: ir.Instruction, left: Known, right: Known) -> Result 
     compare = RELATIONS.get(instruction.op[1:])
     if compare is None or left.numbers is None or right.numbers is None:
         return None
-    return compare(left.numbers, right.numbers).astype(np.uint64), _together(left.where, right.where)
+    return holds(compare, left.numbers, right.numbers), _together(left.where, right.where)
 
 
 _SHARED = 3
@@ -140,24 +140,24 @@ def selected(condition: Known, yes: Known, no: Known) -> tables.Result | None:
     if condition.numbers is None:
         if yes.numbers is None or no.numbers is None:
             return None
-        return yes.numbers, _only(_sure(yes) & _sure(no) & (yes.numbers == no.numbers))
+        return yes.numbers, _only(_sure(yes) & _sure(no) & holds(operator.eq, yes.numbers, no.numbers))
     if yes.numbers is None and no.numbers is None:
         return None
     a = no.numbers if yes.numbers is None else yes.numbers
     b = yes.numbers if no.numbers is None else no.numbers
     assert a is not None
     assert b is not None
-    holds = condition.numbers != 0
-    taken = np.where(holds, _sure(yes), _sure(no)) & _sure(condition)
-    either = _sure(yes) & _sure(no) & (a == b)
-    return np.where(holds, a, b), _only(taken | either)
+    truth = condition.numbers.is_set()
+    taken = chosen(truth, _sure(yes), _sure(no)) & _sure(condition)
+    either = _sure(yes) & _sure(no) & holds(operator.eq, a, b)
+    return chosen(truth, a, b), _only(taken | either)
 
 
 def _sure(known: Known) -> Mask:
     """The threads in which a number is known."""
     if known.numbers is None:
-        return np.zeros((1, 1, 1), bool)
-    return np.ones((1, 1, 1), bool) if known.where is None else known.where
+        return ~Table.where_all()
+    return Table.where_all() if known.where is None else known.where
 
 
 def _together(*masks: Mask | None) -> Mask | None:
@@ -195,7 +195,7 @@ def _binary(operation: str, instruction: ir.Instruction, operands: Sequence[Know
     decided = None if where is None else _decided(operation, left, right, width)
     if where is None or decided is None:
         return numbers, where
-    return np.where(where, numbers, decided[0]), _only(where | decided[1])
+    return chosen(where, numbers, decided[0]), _only(where | decided[1])
 
 
 def _decided(operation: str, left: Known, right: Known, width: int) -> tuple[Numbers, Mask] | None:
@@ -206,8 +206,12 @@ def _decided(operation: str, left: Known, right: Known, width: int) -> tuple[Num
         number = (1 << width) - 1
     else:
         return None
-    in_left, in_right = ((side.numbers == number) & _sure(side) for side in (left, right))
-    where = in_left | in_right
+    sides = [
+        holds(operator.eq, side.numbers, number) & _sure(side) for side in (left, right) if side.numbers is not None
+    ]
+    if not sides:
+        return None
+    where = reduce(operator.or_, sides)
     return (tables.constant(number, width), where) if where.any() else None
 
 

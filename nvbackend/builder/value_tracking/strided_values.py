@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from llvmlite import ir
 
 from nvbackend.builder.thread_tables.tables import AXES, NATIVE, Cta, signed
@@ -83,7 +82,7 @@ def strided_of(known: Known, width: int, *, with_sign: bool = True) -> Strided |
         return known.strided
     if not known.is_whole or known.numbers is None:
         return strides.unknown(known.apparent)
-    return strides.known_numbers(signed(known.numbers, width) if with_sign else known.numbers.astype(np.int64))
+    return strides.known_numbers(signed(known.numbers, width if with_sign else NATIVE))
 
 
 def _register(name: str, cta: Cta) -> Strided | None:
@@ -96,4 +95,4 @@ def _register(name: str, cta: Cta) -> Strided | None:
         return None
     if register == "nctaid":
         return strides.strided(extent, None, Scope.GRID, positive=True)
-    return strides.strided(extent, rank.astype(np.int64), Scope.CLUSTER, positive=True)
+    return strides.strided(extent, rank, Scope.CLUSTER, positive=True)

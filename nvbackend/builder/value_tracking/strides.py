@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-import numpy as np
-
+from nvbackend.builder.thread_tables.table import Table, each
 from nvbackend.builder.thread_tables.tables import Numbers
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE, Scope
@@ -27,16 +26,35 @@ _LARGEST = 1 << _BITS
 
 def scope_of(numbers: Numbers) -> Scope:
     """The largest scope over which these numbers, by elected lane, rank and thread, are the same."""
-    if numbers.size == 1 or (numbers == numbers[:1, :1, :1]).all():
+    if numbers.is_same:
         return Scope.GRID
-    if (numbers == numbers[:1, :, :1]).all():
+    _, ranks, threads = numbers.shape
+    rows: Sequence[Any] = numbers.bits if numbers.is_of_bits else numbers.rows
+    alike = [(row, rows[place % ranks]) for place, row in enumerate(rows)]
+    if all(_is_one(row, 0, threads) and _first(row, 0) == _first(other, 0) for row, other in alike):
         return Scope.CTA
-    threads = numbers.shape[2]
     for scope, size in _GROUPS:
-        lead = numbers[:1] if scope is Scope.WARPGROUP else numbers
-        if (numbers == np.repeat(lead[:, :, ::size], size, axis=2)[:, :, :threads]).all():
+        if all(
+            _is_one(row, start, min(start + size, threads))
+            and (scope is Scope.WARP or _first(row, start) == _first(other, start))
+            for row, other in alike
+            for start in range(0, threads, size)
+        ):
             return scope
     return Scope.THREAD
+
+
+def _first(row: Any, start: int) -> Any:
+    """The number of a thread."""
+    return row >> start & 1 if type(row) is int else row[start]
+
+
+def _is_one(row: Any, start: int, stop: int) -> bool:
+    """Whether the threads have one number; of truth values there is a bit each."""
+    if type(row) is int:
+        whole = (1 << stop - start) - 1
+        return row >> start & whole in (0, whole)
+    return bool(row[start:stop].count(row[start]) == stop - start)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,8 +77,7 @@ class Strided:
     @property
     def constant(self) -> int | None:
         """The rest, where it is the same in all threads."""
-        same = self.rest.size == 1 or (self.rest == self.rest[:1, :1, :1]).all()
-        return int(self.rest[0, 0, 0]) if same else None
+        return self.rest.first if self.rest.is_same else None
 
     @property
     def number(self) -> int | None:
@@ -72,7 +89,7 @@ class Strided:
         return other is not None and (
             (self.step, self.scope, self.positive) == (other.step, other.scope, other.positive)
             and self.rest.shape == other.rest.shape
-            and bool((self.rest == other.rest).all())
+            and self.rest.equals(other.rest)
         )
 
     def within(self, scope: Scope) -> Strided:
@@ -80,17 +97,17 @@ class Strided:
         return self if self.scope <= scope else replace(self, scope=scope)
 
 
-_NONE = np.zeros((1, 1, 1), np.int64)
+_NONE = Table.of(0)
 
 
 def known_numbers(numbers: Numbers) -> Strided | None:
     """Of numbers with a sign that are all known; None where they are too large."""
-    return strided(0, numbers, Scope.GRID, positive=bool((numbers >= 0).all()))
+    return strided(0, numbers, Scope.GRID, positive=min(numbers.numbers()) >= 0)
 
 
 def number(value: int) -> Strided:
     """Of this number."""
-    return Strided(0, np.full((1, 1, 1), value, np.int64), Scope.GRID, value >= 0)
+    return Strided(0, Table.of(value), Scope.GRID, value >= 0)
 
 
 def unknown(scope: Scope) -> Strided:
@@ -102,17 +119,27 @@ def strided(step: int, rest: Numbers | None, scope: Scope, *, positive: bool = F
     """The value of this step and rest, in the one way to write it; None where they are too large."""
     step = abs(step)
     rest = _NONE if rest is None else rest
-    if step >= _LARGEST or (abs(int(rest[0, 0, 0])) if rest.size == 1 else np.abs(rest).max()) >= _LARGEST:
+    if step >= _LARGEST or _most(rest) >= _LARGEST:
         return None
-    return Strided(step, rest - step * (int(rest.min()) // step) if step else rest, scope, positive)
+    return Strided(step, _less(rest, step * (min(rest.numbers()) // step)) if step else rest, scope, positive)
+
+
+def _most(rest: Numbers) -> int:
+    """The greatest number without its sign."""
+    most: int = max(map(abs, rest.numbers()))
+    return most
+
+
+def _less(rest: Numbers, number: int) -> Numbers:
+    return each(operator.sub, rest, number) if number else rest
 
 
 def joined(left: Strided, right: Strided) -> Strided | None:
     """What both are: their rests may differ by one number in all threads."""
-    apart = left.rest - right.rest
-    if (apart != apart[:1, :1, :1]).any():
+    apart = each(operator.sub, left.rest, right.rest)
+    if not apart.is_same:
         return None
-    step = math.gcd(left.step, right.step, int(apart[0, 0, 0]))
+    step = math.gcd(left.step, right.step, apart.first)
     scope, positive = min(left.scope, right.scope), left.positive and right.positive
     return strided(step, left.rest, scope, positive=positive)
 
@@ -123,11 +150,15 @@ _Found: TypeAlias = "Strided | None"
 
 
 def _sum(left: Strided, right: Strided) -> _Found:
-    return strided(math.gcd(left.step, right.step), left.rest + right.rest, min(left.scope, right.scope))
+    return strided(
+        math.gcd(left.step, right.step), each(operator.add, left.rest, right.rest), min(left.scope, right.scope)
+    )
 
 
 def _difference(left: Strided, right: Strided) -> _Found:
-    return strided(math.gcd(left.step, right.step), left.rest - right.rest, min(left.scope, right.scope))
+    return strided(
+        math.gcd(left.step, right.step), each(operator.sub, left.rest, right.rest), min(left.scope, right.scope)
+    )
 
 
 def _product(left: Strided, right: Strided) -> _Found:
@@ -135,12 +166,12 @@ def _product(left: Strided, right: Strided) -> _Found:
     if right.constant is None:
         left, right = right, left
     factor, scope = right.constant, min(left.scope, right.scope)
-    if factor is None or abs(factor) * int(np.abs(left.rest).max()) >= _LARGEST:
+    if factor is None or abs(factor) * _most(left.rest) >= _LARGEST:
         return None
     if left.constant is None:
-        return None if right.step else strided(left.step * factor, left.rest * factor, scope)
+        return None if right.step else strided(left.step * factor, each(operator.mul, left.rest, factor), scope)
     step = math.gcd(left.step * right.step, left.step * factor, right.step * left.constant)
-    return strided(step, left.rest * factor, scope)
+    return strided(step, each(operator.mul, left.rest, factor), scope)
 
 
 def _shifted_left(left: Strided, right: Strided) -> _Found:
@@ -161,7 +192,7 @@ def _divided(function: Callable[[Strided, int, int], _Found]) -> Callable[[Strid
 @_divided
 def _quotient(left: Strided, by: int, common: int) -> _Found:
     """Exactly by the part that divides the step, and then what is in common is divided."""
-    rest = left.rest // common
+    rest = each(operator.floordiv, left.rest, common)
     if common == by:
         return strided(left.step // by, rest, left.scope)
     return unknown(min(left.scope, scope_of(rest)))
@@ -175,10 +206,11 @@ def _shifted_right(left: Strided, right: Strided) -> _Found:
 @_divided
 def _remainder(left: Strided, by: int, common: int) -> _Found:
     """Of what is in common there is left a multiple of the part that divides the step."""
-    rest = left.rest % by
+    rest = each(operator.mod, left.rest, by)
     if common == by:
         return strided(0, rest, Scope.GRID)
-    return strided(common, rest % common, min(left.scope, scope_of(rest // common)))
+    below, above = each(operator.mod, rest, common), each(operator.floordiv, rest, common)
+    return strided(common, below, min(left.scope, scope_of(above)))
 
 
 def _bitwise(function: Callable[[Any, Any], Any]) -> Callable[[Strided, Strided], _Found]:
@@ -190,10 +222,10 @@ def _bitwise(function: Callable[[Any, Any], Any]) -> Callable[[Strided, Strided]
         if (mask := right.number) is None:
             return None
         if not left.step:
-            return strided(0, function(left.rest, mask), left.scope)
+            return strided(0, each(function, left.rest, mask), left.scope)
         low = left.step & -left.step
-        scope = min(left.scope, scope_of(left.rest // low))
-        rest = function(left.rest % low, mask % low)
+        scope = min(left.scope, scope_of(each(operator.floordiv, left.rest, low)))
+        rest = each(function, each(operator.mod, left.rest, low), mask % low)
         if function is not operator.and_:
             return strided(low, rest, scope)
         high = mask // low
@@ -251,11 +283,11 @@ def compared(operation: str, left: Strided, right: Strided) -> Scope:
         return Scope.THREAD
     step, rest = apart.step or _LARGEST, apart.rest
     if operation in _EQUAL:
-        compared_with = np.where(rest % step == 0, rest // step, _LARGEST)
+        compared_with = rest.map(lambda number: _LARGEST if number % step else number // step)
     elif operation in _STRICT:
-        compared_with = rest // step
+        compared_with = each(operator.floordiv, rest, step)
     else:
-        compared_with = -rest // step
+        compared_with = rest.map(lambda number: -number // step)
     return min(apart.scope, scope_of(compared_with))
 
 
@@ -274,4 +306,4 @@ def rounds(start: Strided, end: Strided, step: Strided) -> Scope:
     common = math.gcd(apart.step, step.step, step.constant)
     if not common:
         return Scope.THREAD
-    return min(apart.scope, step.scope, scope_of(-apart.rest // common))
+    return min(apart.scope, step.scope, scope_of(apart.rest.map(lambda number: -number // common)))

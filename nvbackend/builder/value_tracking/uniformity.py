@@ -11,12 +11,13 @@ such an address; an unknown value counts as uniform over the grid.
 from __future__ import annotations
 
 import heapq
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 
-import numpy as np
 from llvmlite import ir
 
+from nvbackend.builder.thread_tables.table import each
 from nvbackend.builder.thread_tables.tables import Cta, signed
 from nvbackend.builder.value_tracking import strides
 from nvbackend.builder.value_tracking.agreement import Agreement
@@ -308,15 +309,11 @@ class _Analysis:
 
 def _rounds(bounds: list[Known], width: int) -> Known:
     """The number of rounds from start to end by step, in each thread where all three are known."""
-    whole = [
-        signed(known.numbers, width).astype(object)
-        for known in bounds
-        if known.numbers is not None and known.where is None
-    ]
+    whole = [signed(known.numbers, width) for known in bounds if known.numbers is not None and known.where is None]
     if len(whole) < len(bounds):
-        followed = [each for known in bounds if (each := strided_of(known, width)) is not None]
+        followed = [side for known in bounds if (side := strided_of(known, width)) is not None]
         same = strides.rounds(*followed) if len(followed) == len(bounds) else Scope.THREAD
         return Known(apparent=max(same, min(known.apparent for known in bounds)))
     start, end, step = whole
-    rounds = np.where(step > 0, -((start - end) // np.maximum(step, 1)), 0)
-    return Known(np.maximum(rounds, 0).astype(np.uint64))
+    distance = each(operator.sub, end, start)
+    return Known(each(lambda far, by: max(-(-far // by), 0) if by > 0 else 0, distance, step))

@@ -22,6 +22,7 @@ from nvbackend.dry_run.subject import compiled, run
 from nvbackend.intrinsics.sync import special_registers
 from nvbackend.runtime.launch import check_grid
 from tests.support.ptxas import assemble
+from tests.support.tables import array
 
 SHAPES = [((64, 1, 1), (4, 1, 1)), ((4, 8, 2), (2, 2, 1)), ((1, 32, 1), (1, 3, 2)), ((3, 4, 8), (2, 1, 2))]
 
@@ -93,7 +94,9 @@ def test_the_evaluator_knows_every_index(threads, cluster) -> None:
             value = lower(llvm, special_registers.special_register(f"{name}.{letter}"), {}, "v")["value"][0]
             known = evaluator.known(value)
             assert known.is_whole
-            assert np.array_equal(np.broadcast_to(known.numbers, (1, len(of_ctas), len(of_threads)))[0], table), name
+            assert np.array_equal(
+                np.broadcast_to(array(known.numbers), (1, len(of_ctas), len(of_threads)))[0], table
+            ), name
 
 
 class _Stores:
@@ -106,7 +109,7 @@ class _Stores:
         if step.instr.opcode == "st.shared":
             address = step.value("address")
             for lane in range(32):
-                number = address if isinstance(address, int) else int(address[lane])
+                number = address if isinstance(address, int) else address.numbers[lane]
                 self.stores.setdefault((step.cta, step.warps[0] * 32 + lane), []).append(number & 0xFFFFFF)
         return DONE
 

@@ -19,6 +19,7 @@ from nvbackend.builder.value_tracking.calls import COLLECTIONS, collected
 from nvbackend.builder.value_tracking.known import Known
 from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.signature import Parameter, Scalar
+from tests.support.tables import array, table
 
 THREADS = 64
 ALL = (1 << 32) - 1
@@ -70,12 +71,12 @@ def test_every_collection_is_expected() -> None:
 
 
 def test_where_numbers_are_known_may_differ_by_cta_where_the_numbers_do_not() -> None:
-    numbers = np.full((1, 1, THREADS), 7, np.uint64)
-    where = np.array([True, False]).reshape(1, 2, 1)
+    numbers = table(np.full((1, 1, THREADS), 7, np.uint64))
+    where = table(np.array([True, False]).reshape(1, 2, 1))
     cta = Cta(THREADS, 2, (THREADS, 1, 1), (2, 1, 1))
     ((result, known),) = collected(cta, "max u32", Known(constant(ALL, 32)), Known(numbers, where))
-    assert np.broadcast_to(known, (1, 2, THREADS))[0].all(-1).tolist() == [True, False]
-    assert (np.broadcast_to(result, (1, 2, THREADS))[0, 0] == 7).all()
+    assert np.broadcast_to(array(known), (1, 2, THREADS))[0].all(-1).astype(bool).tolist() == [True, False]
+    assert (np.broadcast_to(array(result), (1, 2, THREADS))[0, 0] == 7).all()
 
 
 @pytest.mark.parametrize("operation", EXPECTED)
@@ -86,9 +87,10 @@ def test_a_result_is_known_where_it_is_one_for_all_that_the_unknown_may_be(opera
         pool = chance.choice([(0,), (1,), (1, 1, 1, 1, 1, 0), (0, 0, 0, 0, 1), ANY_NUMBER])
         numbers = [chance.choice(pool) for _ in range(THREADS)]
         unknown = set(chance.sample(range(THREADS), chance.choice([0, 1, 2, 3])))
-        where = np.array([[[thread not in unknown for thread in range(THREADS)]]])
-        value = Known(np.array([[numbers]], np.uint64), where if unknown else None)
-        found = collected(Cta(THREADS, 1, (THREADS, 1, 1)), operation, Known(constant(mask, 32)), value)
+        where = table(np.array([[[thread not in unknown for thread in range(THREADS)]]]))
+        value = Known(table(np.array([[numbers]], np.uint64)), where if unknown else None)
+        every = collected(Cta(THREADS, 1, (THREADS, 1, 1)), operation, Known(constant(mask, 32)), value)
+        found = [None if one is None else tuple(map(array, one)) for one in every]
         for own in range(THREADS):
             first, lane = own - own % 32, own % 32
             open_ = [one for one in range(first, first + 32) if one in unknown and mask >> one - first & 1]
@@ -172,6 +174,6 @@ def test_a_call_gives_what_its_members_have(operation: str) -> None:
     for number_of, one in enumerate(found if isinstance(found, tuple) else (found,)):
         known = k.core.execution.known(one.ir)
         assert known.is_whole
-        numbers = np.broadcast_to(known.numbers, (1, 1, THREADS))[0, 0].tolist()
+        numbers = np.broadcast_to(array(known.numbers), (1, 1, THREADS))[0, 0].tolist()
         warps = [taken[:32], taken[32:]]
         assert numbers == [EXPECTED[operation](lanes, ALL, own)[number_of] for lanes in warps for own in range(32)]

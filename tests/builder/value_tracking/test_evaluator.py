@@ -24,6 +24,7 @@ from nvbackend.builder.value_tracking.known import Known
 from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import special_registers, warp
+from tests.support.tables import array
 
 ALL = 0xFFFFFFFF
 PARAMETERS = (0, 3, 0xFFFFFFF0)
@@ -392,9 +393,9 @@ def scope_of(program: Program, column: Column) -> Scope:
 def assert_known(program: Program, witness: Witness, known: Known) -> None:
     whole = not any(None in row for row in witness.column.values())
     axes = len({leader for leader, _, _ in program.places}), program.cluster, program.threads
-    where = known.numbers is not None if known.where is None else known.where
+    where = known.numbers is not None if known.where is None else array(known.where).astype(bool)
     sure = np.broadcast_to(where, axes).tolist()
-    numbers = np.broadcast_to(0 if known.numbers is None else known.numbers, axes).tolist()
+    numbers = np.broadcast_to(0 if known.numbers is None else array(known.numbers), axes).tolist()
     for (leader, rank, _), row in witness.column.items():
         found = zip(row, numbers[leader][rank], sure[leader][rank], strict=True)
         for thread, (number, claimed, is_sure) in enumerate(found):
@@ -435,4 +436,4 @@ def test_long_chains_need_no_recursion_and_each_value_once() -> None:
         numbers = [(one + t) % 2**32 if one < step % 61 else one ^ step % 61 for t, one in enumerate(numbers)]
     known = Evaluator(Cta(64, 1, (64, 1, 1))).known(value)
     assert known.numbers is not None
-    assert known.numbers[0, 0].tolist() == numbers
+    assert array(known.numbers)[0, 0].tolist() == numbers

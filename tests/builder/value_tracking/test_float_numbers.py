@@ -10,11 +10,13 @@ import pytest
 from llvmlite import ir
 
 from nvbackend.builder.lower.conversions import llvm_type
+from nvbackend.builder.thread_tables.table import Table
 from nvbackend.builder.thread_tables.tables import constant
 from nvbackend.builder.value_tracking.known import Known
 from nvbackend.builder.value_tracking.results import constant_of, float_constant, float_result
 from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.intrinsics.row.types import ElementType, bf16, f16, f32, f64
+from tests.support.tables import array, table
 
 FLOATS = {f16: 11, bf16: 8, f32: 24, f64: 53}
 """The bits of a significand, of which the highest is not stored (IEEE 754; bf16: the upper half of f32)."""
@@ -52,7 +54,7 @@ def test_constants_that_the_type_holds(element: ElementType) -> None:
         found = float_constant(ir.Constant(llvm_type(element), number))
         assert (found is not None) == holds(element, number), number
         if found is not None:
-            assert found.tolist() == [[[number]]]
+            assert array(found).tolist() == [[[number]]]
             kept += 1
     assert kept == FLOATS[element] * 4 * 2
 
@@ -93,9 +95,9 @@ def test_integers_as_floats(element: ElementType, width: int, signed: bool) -> N
             result = float_result(made, [Known(constant(number, width))])
             assert result is not None
             numbers, where = result
-            assert (where is None or bool(where.all())) == (abs(number) <= limit), number
+            assert (where is None or where.all()) == (abs(number) <= limit), number
             if abs(number) <= limit:
-                assert numbers.tolist() == [[[float(number)]]]
+                assert array(numbers).tolist() == [[[float(number)]]]
 
 
 def test_integers_of_which_nothing_is_known() -> None:
@@ -105,7 +107,7 @@ def test_integers_of_which_nothing_is_known() -> None:
     assert float_result(llvm.sitofp(wide, llvm_type(f32)), [Known(constant(1, 64))]) is None
     half, _, single = llvm.function.args[3:6]
     assert float_result(llvm.fpext(half, llvm_type(f32)), [Known()]) is None
-    number = Known(np.full((1, 1, 1), 1.5), np.full((1, 1, 1), True))
+    number = Known(Table.of(1.5), Table.where_all())
     assert float_result(llvm.fpext(half, llvm_type(f32)), [number]) == (number.numbers, number.where)
     for known in ([Known(), number], [number, Known()]):
         assert float_result(llvm.fcmp_ordered("<", single, single), known) is None
@@ -116,15 +118,16 @@ def test_comparisons_of_floats(operation: str) -> None:
     """Of numbers that are known nothing is NaN: ordered and unordered ones say the same, where both are known."""
     llvm = builder()
     single = llvm.function.args[5]
-    left, right = np.array([[[1.0, 2.0, 3.0, 5.0]]]), np.array([[[2.0, 2.0, 2.0, 7.0]]])
-    known = np.array([[[True, True, True, False]]])
+    ones, others = [1.0, 2.0, 3.0, 5.0], [2.0, 2.0, 2.0, 7.0]
+    left, right = table(np.array([[ones]])), table(np.array([[others]]))
+    known = table(np.array([[[True, True, True, False]]]))
     for made in (llvm.fcmp_ordered(operation, single, single), llvm.fcmp_unordered(operation, single, single)):
         for operands in ([Known(left, known), Known(right)], [Known(left), Known(right, known)]):
             result = float_result(made, operands)
             assert result is not None
-            assert result[0].tolist() == [
-                [[COMPARISONS[operation](*pair) for pair in zip(left[0, 0], right[0, 0], strict=True)]]
+            assert array(result[0]).tolist() == [
+                [[COMPARISONS[operation](*pair) for pair in zip(ones, others, strict=True)]]
             ]
             assert result[1] is not None
-            assert result[1].tolist() == known.tolist()
+            assert array(result[1]).tolist() == array(known).tolist()
     assert float_result(llvm.fcmp_ordered("ord", single, single), [Known(left), Known(right)]) is None

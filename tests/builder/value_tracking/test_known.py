@@ -8,8 +8,10 @@ import random
 import numpy as np
 import pytest
 
+from nvbackend.builder.thread_tables.table import Table
 from nvbackend.builder.value_tracking.known import Known, meet
 from nvbackend.intrinsics.row.semantics import Scope
+from tests.support.tables import array, table
 
 
 def scope(numbers: np.ndarray) -> Scope:
@@ -39,7 +41,7 @@ def scope(numbers: np.ndarray) -> Scope:
     return Scope.THREAD
 
 
-def table(chance: random.Random) -> np.ndarray:
+def drawn(chance: random.Random) -> np.ndarray:
     """Numbers that differ by some of: who is elected, rank, warpgroup, warp, thread; a few at random."""
     leaders, ranks, threads = chance.choice((1, 1, 2, 3)), chance.choice((1, 2, 3)), chance.choice((1, 40, 128, 300))
     leader, rank, thread = np.indices((leaders, ranks, threads))
@@ -54,18 +56,19 @@ def table(chance: random.Random) -> np.ndarray:
 def test_the_scope_of_numbers_is_that_of_the_threads_which_share_them() -> None:
     seen: set[Scope] = set()
     for seed in range(400):
-        numbers = table(random.Random(seed))
-        known = Known(numbers)
+        numbers = drawn(random.Random(seed))
+        known = Known(table(numbers))
         assert known.certain is known.apparent is scope(numbers), (seed, numbers.shape)
         seen.add(known.certain)
     assert seen == {Scope.THREAD, Scope.WARP, Scope.WARPGROUP, Scope.CTA, Scope.GRID}
 
 
-def numbers(*values: int) -> np.ndarray:
-    return np.array(values, dtype=np.uint64).reshape(1, 1, -1)
+def numbers(*values: int) -> Table:
+    return table(np.array(values, dtype=np.uint64).reshape(1, 1, -1))
 
 
-WHERE = np.array([True, False]).reshape(1, 1, -1)
+def where() -> Table:
+    return table(np.array([True, False]).reshape(1, 1, -1))
 
 
 def different() -> list[Known]:
@@ -75,9 +78,9 @@ def different() -> list[Known]:
         Known(certain=Scope.WARP),
         Known(numbers(1, 2)),
         Known(numbers(1, 3)),
-        Known(numbers(1, 2), WHERE),
-        Known(numbers(1, 2), ~WHERE),
-        Known(numbers(1, 3), WHERE),
+        Known(numbers(1, 2), where()),
+        Known(numbers(1, 2), ~where()),
+        Known(numbers(1, 3), where()),
         Known(parts=(Known(),)),
         Known(parts=(Known(numbers(1, 2)),)),
         Known(parts=(Known(numbers(1, 2)), Known())),
@@ -92,8 +95,8 @@ def test_values_are_equal_where_the_same_is_known(one: int) -> None:
     for others in (DIFFERENT, different()):
         for other in range(len(DIFFERENT)):
             assert DIFFERENT[one].equals(others[other]) is (one == other), (one, other)
-    again = Known(numbers(1, 2), WHERE, certain=Scope.WARP, parts=(Known(),))
-    assert again.equals(Known(numbers(1, 2), WHERE.copy(), certain=Scope.WARP, parts=(Known(),)))
+    again = Known(numbers(1, 2), where(), certain=Scope.WARP, parts=(Known(),))
+    assert again.equals(Known(numbers(1, 2), where(), certain=Scope.WARP, parts=(Known(),)))
 
 
 def test_the_join_keeps_what_all_have() -> None:
@@ -117,13 +120,15 @@ def test_predicates_of_each_thread(seed: int) -> None:
     for threads in (1, 32, 40, 96):
         shape = (1, int(chance.integers(1, 3)), threads)
         few = chance.random(shape) < (0.02, 0.5)[seed % 2]
-        known = Known(few.astype(np.uint64) * 2, None if seed % 4 == 0 else chance.random(shape) < 0.97)
-        holds, fails = known.holds(), known.fails()
-        assert holds is not None
-        assert fails is not None
+        sure_of = np.full(shape, True) if seed % 4 == 0 else chance.random(shape) < 0.97
+        known = Known(table(few.astype(np.uint64) * 2), None if seed % 4 == 0 else table(sure_of))
+        held, failed = known.holds(), known.fails()
+        assert held is not None
+        assert failed is not None
+        holds, fails = array(held).astype(bool), array(failed).astype(bool)
         most = 0
         for place in np.ndindex(shape):
-            sure = known.where is None or bool(known.where[place])
+            sure = sure_of[place]
             assert (holds[place], fails[place]) == (sure and few[place], sure and not few[place])
         for rank, start in itertools.product(range(shape[1]), range(0, threads, 32)):
             most = max(most, int((~fails[0, rank, start : start + 32]).sum()))
@@ -144,6 +149,6 @@ def test_numbers_per_thread_have_a_sign(width: int, signed: int) -> None:
     known = Known(numbers(2**32 - 1, 5))
     assert known.per_thread(2, width) == known.per_thread(2, width) == (signed, 5)
     assert Known(numbers(7)).per_thread(3, 32) == (7, 7, 7)
-    assert Known(numbers(7, 8), WHERE).per_thread(2, 32) is Known().per_thread(2, 32) is None
+    assert Known(numbers(7, 8), where()).per_thread(2, 32) is Known().per_thread(2, 32) is None
     for shape in ((2, 1, 2), (1, 2, 2)):
-        assert Known(np.arange(4, dtype=np.uint64).reshape(shape)).per_thread(2, 32) is None
+        assert Known(table(np.arange(4, dtype=np.uint64).reshape(shape))).per_thread(2, 32) is None

@@ -17,6 +17,7 @@ from nvbackend.builder.value_tracking.known import Known
 from nvbackend.intrinsics.copy import tma_tensor
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.sync import mbarrier
+from tests.support.tables import table
 
 RANKS, THREADS = 4, 3
 
@@ -101,7 +102,7 @@ def test_what_is_reached_is_what_every_choice_of_threads_reaches(seed: int) -> N
             [rng.sample(range(THREADS), rng.randint(1, 2)) for _ in range(rng.randint(0, 3))] for _ in range(RANKS)
         ]
     place = {name: ir.Constant(ir.IntType(32), None) for name in tables}
-    known = {id(place[name]): Known(table) for name, table in tables.items()}
+    known = {id(place[name]): Known(table(numbers)) for name, numbers in tables.items()}
     execution = ClusterExecution(
         Cta(THREADS, RANKS), lambda value: known[id(value)], lambda _: None if groups is None else Given(groups)
     )
@@ -116,7 +117,7 @@ def test_what_is_reached_is_what_every_choice_of_threads_reaches(seed: int) -> N
             each = []
             for thread in threads:
                 mask, to = (
-                    int(np.broadcast_to(table, (1, RANKS, THREADS))[0, rank, thread]) for table in tables.values()
+                    int(np.broadcast_to(numbers, (1, RANKS, THREADS))[0, rank, thread]) for numbers in tables.values()
                 )
                 mask &= 0xFFFF
                 masks.add(mask)
@@ -150,19 +151,19 @@ def test_the_first_that_certainly_executes_and_is_so(seed: int) -> None:
 
 def test_a_number_is_known_in_the_threads_of_one_cluster_alone() -> None:
     """Not what other clusters of the grid have too, nor what only some threads are known to have."""
-    table = np.arange(RANKS * THREADS, dtype=np.uint64).reshape(1, RANKS, THREADS)
-    here = np.ones((1, RANKS, THREADS), bool)
+    numbers = np.arange(RANKS * THREADS, dtype=np.uint64).reshape(1, RANKS, THREADS)
+    here = table(np.ones((1, RANKS, THREADS), bool))
     for known, is_known in (
-        (Known(table), True),
-        (Known(table, here), False),
-        (Known(np.concatenate((table, table))), False),
+        (Known(table(numbers)), True),
+        (Known(table(numbers), here), False),
+        (Known(table(np.concatenate((numbers, numbers)))), False),
         (Known(), False),
     ):
         execution = ClusterExecution(Cta(THREADS, RANKS), lambda _, known=known: known, lambda _: None)
         found = execution.numbers(ir.Constant(ir.IntType(32), None))
         assert (found is not None) is is_known
         assert found is None or all(
-            found.at(*place) == table[0][place] for place in itertools.product(range(RANKS), range(THREADS))
+            found.at(*place) == numbers[0][place] for place in itertools.product(range(RANKS), range(THREADS))
         )
 
 

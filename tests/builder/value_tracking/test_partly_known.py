@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
+from nvbackend.builder.thread_tables.table import Table
 from nvbackend.builder.thread_tables.tables import Cta
 from nvbackend.builder.value_tracking.calls import shuffled
 from nvbackend.builder.value_tracking.known import Known
 from nvbackend.builder.value_tracking.results import result_of
 from nvbackend.intrinsics.row.semantics import Scope
 from tests.builder.value_tracking.test_table_arithmetic import OPERATIONS, with_sign
+from tests.support.tables import array, table
 
 THREADS, RANKS, WIDTH = 64, 2, 3
 WHOLE = 1 << WIDTH
@@ -26,16 +28,18 @@ WRAPPING = {"add": int.__add__, "sub": int.__sub__, "mul": int.__mul__, "shl": i
 def drawn(chance: random.Random, numbers: range, share: float) -> tuple[Known, list[list[Number]]]:
     """A value that is known in about this `share` of the threads, by rank: everywhere, or nowhere, now and then."""
     ranks = chance.choice((1, RANKS))
-    table = [[chance.choice(numbers) for _ in range(THREADS)] for _ in range(ranks)]
+    rows = [[chance.choice(numbers) for _ in range(THREADS)] for _ in range(ranks)]
     where = [[chance.random() < share for _ in range(THREADS)] for _ in range(ranks)]
     certain = chance.choice([*Scope])
     if not any(map(any, where)):
         return Known(certain=certain), [[None] * THREADS] * RANKS
-    numbers_, mask = np.array([table], np.uint64), np.array([where])
+    mask = np.array([where])
     expected = [
-        [one if known else None for one, known in zip(*rows, strict=True)] for rows in zip(table, where, strict=True)
+        [one if known else None for one, known in zip(*pair, strict=True)] for pair in zip(rows, where, strict=True)
     ]
-    return Known(numbers_, None if mask.all() else mask, certain=certain), expected * (RANKS // ranks)
+    return Known(table(np.array([rows], np.uint64)), None if mask.all() else table(mask), certain=certain), expected * (
+        RANKS // ranks
+    )
 
 
 def told(known: Known) -> list[list[Number]]:
@@ -43,9 +47,9 @@ def told(known: Known) -> list[list[Number]]:
     if known.numbers is None:
         return [[None] * THREADS] * RANKS
     shape = (1, RANKS, THREADS)
-    where = np.broadcast_to(True if known.where is None else known.where, shape)[0]
+    where = np.broadcast_to(True if known.where is None else array(known.where), shape)[0]
     assert known.where is None or not known.where.all()
-    numbers = np.broadcast_to(known.numbers, shape)[0]
+    numbers = np.broadcast_to(array(known.numbers), shape)[0]
     return [
         [int(one) if is_known else None for one, is_known in zip(*rows, strict=True)]
         for rows in zip(numbers, where, strict=True)
@@ -166,10 +170,10 @@ def test_a_shuffle_is_known_where_its_operands_are_and_the_lane_that_it_reads(mo
         operands = []
         for numbers, share in zip((masks, range(99), range(40), clamps), shares, strict=True):
             places, expected = drawn(chance, range(len(numbers)), share)
-            table = None if places.numbers is None else np.array(numbers, np.uint64)[places.numbers.astype(int)]
+            chosen = None if places.numbers is None else places.numbers.map(numbers.__getitem__)
             operands.append(
                 (
-                    Known(table, places.where),
+                    Known(chosen, places.where),
                     [[None if one is None else numbers[one] for one in row] for row in expected],
                 )
             )
@@ -190,7 +194,7 @@ def shares_of_operands() -> list[tuple[float, float, float, float]]:
     return shares
 
 
-def of_result(found: tuple[np.ndarray, np.ndarray] | None) -> Known:
+def of_result(found: tuple[Table, Table] | None) -> Known:
     return Known() if found is None else Known(found[0], None if found[1].all() else found[1])
 
 
@@ -216,7 +220,7 @@ def test_a_part_of_which_something_or_nothing_is_known(index: int, known: int) -
     kind = ir.LiteralStructType([ir.IntType(WIDTH)] * 2)
     function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [kind]), "f")
     part = ir.IRBuilder(function.append_basic_block()).extract_value(function.args[0], index)
-    parts = tuple(Known(np.full((1, 1, 1), number, np.uint64)) for number in (5, 3)[:known])
+    parts = tuple(Known(Table.of(number)) for number in (5, 3)[:known])
     found = result_of(part, [Known(certain=Scope.WARP, apparent=Scope.CTA, parts=parts)], Cta(THREADS, RANKS))
     if index < known:
         assert found is parts[index]

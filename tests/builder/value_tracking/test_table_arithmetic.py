@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nvbackend.builder.thread_tables import tables
+from nvbackend.builder.thread_tables.table import Table
+from tests.support.tables import array
 
 WIDTHS = (1, 7, 8, 16, 31, 32, 33, 63, 64, 65, 96, 127, 128)
 
@@ -72,8 +74,8 @@ def numbers_of(width: int) -> st.SearchStrategy[int]:
     return st.one_of(st.sampled_from([one % (1 << width) for one in ends]), st.integers(0, (1 << width) - 1))
 
 
-def table(numbers: list[int], width: int) -> np.ndarray:
-    return np.concatenate([tables.constant(one, width) for one in numbers], axis=2)
+def table(numbers: list[int], width: int) -> Table:
+    return Table((1, 1, len(numbers)), [[tables.constant(one, width).first for one in numbers]])
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -85,9 +87,9 @@ def test_operations_of_every_width(width: int, data: st.DataObject) -> None:
         to = 1 if name.strip("su") in COMPARISONS or name in ("eq", "ne") else width
         found, defined = tables.binary(name, table(left, width), table(right, width), width, to)
         expected = [function(a, b, width) for a, b in zip(left, right, strict=True)]
-        where = [True] * 6 if defined is None else defined[0, 0].tolist()
+        where = [True] * 6 if defined is None else array(defined)[0, 0].astype(bool).tolist()
         assert where == [one is not None for one in expected], name
-        for number, one in zip(found[0, 0].tolist(), expected, strict=True):
+        for number, one in zip(array(found)[0, 0].tolist(), expected, strict=True):
             assert one is None or number == int(one) % (1 << to), (name, left, right)
 
 
@@ -99,7 +101,7 @@ def test_casts_between_all_widths(width: int, to: int) -> None:
         if (to > width) is (name != "trunc") and to != width:
             found = tables.cast(name, table(numbers, width), width, to)
             expected = [with_sign(one, width) if name == "sext" else one for one in numbers]
-            assert found[0, 0].tolist() == [one % (1 << to) for one in expected]
+            assert array(found)[0, 0].tolist() == [one % (1 << to) for one in expected]
 
 
 def of_both(function: Callable[[int, int], int]) -> Callable[[int, int, int], tuple[int, int]]:
@@ -123,7 +125,11 @@ def test_where_a_promise_is_kept(flag: str, width: int) -> None:
     exact = ("udiv", "sdiv", "lshr", "ashr")
     for name in exact if flag == "exact" else {*OPERATIONS} - {*exact}:
         kept = tables.kept(name, flag, left, right, width)
-        where = [True] * len(pairs) if kept is None else np.broadcast_to(kept, left.shape)[0, 0].tolist()
+        where = (
+            [True] * len(pairs)
+            if kept is None
+            else np.broadcast_to(array(kept), left.shape)[0, 0].astype(bool).tolist()
+        )
         assert kept is None or not all(where)
         for (a, b), is_kept in zip(pairs, where, strict=True):
             result = OPERATIONS[name](a, b, width)

@@ -7,6 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nvbackend.builder.thread_tables.tables import ThreadSet
+from tests.support.tables import table
 
 WARP = 32
 KINDS = ("none", "all", "some", "elected", "others")
@@ -26,11 +27,11 @@ def threads(warps: Warps, leader: int) -> set[int]:
     return {warp * WARP + lane for warp, (kind, mask) in enumerate(warps) for lane in there[kind](mask)}
 
 
-def table(warps: Warps) -> ThreadSet:
+def chosen(warps: Warps) -> ThreadSet:
     present = np.zeros((WARP, 1, WARP * len(warps)), bool)
     for leader in range(WARP):
         present[leader, 0, sorted(threads(warps, leader))] = True
-    return ThreadSet(present)
+    return ThreadSet(table(present))
 
 
 @settings(max_examples=60, deadline=None)
@@ -42,7 +43,7 @@ def table(warps: Warps) -> ThreadSet:
 @given(st.lists(st.tuples(st.sampled_from(KINDS), st.integers(1, (1 << WARP) - 1)), min_size=1, max_size=3))
 def test_a_set_is_what_pythons_sets_are(warps: Warps) -> None:
     ways = [threads(warps, leader) for leader in range(WARP)]
-    some = table(warps)
+    some = chosen(warps)
     by_warp = [[{one for one in way if one // WARP == warp} for way in ways] for warp in range(len(warps))]
     counts = {tuple(len(way[leader]) for way in by_warp) for leader in range(WARP)}
     exact = all(way == ways[0] for way in ways)
