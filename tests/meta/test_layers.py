@@ -24,12 +24,7 @@ HEAVY = _LAUNCHERS | {"ml_dtypes"}
 """Never imported at the top level of a module; of the others see below."""
 USERS = {
     "llvmlite": ("nvbackend.builder", "nvbackend.codegen", "nvbackend.dry_run"),
-    "numpy": (
-        "nvbackend.builder.thread_tables",
-        "nvbackend.builder.value_tracking",
-        "nvbackend.dry_run",
-        "nvbackend.simulator",
-    ),
+    "numpy": ("nvbackend.simulator",),
 }
 """The modules that import a heavy package at their top level, which themselves are imported on use."""
 
