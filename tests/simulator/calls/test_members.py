@@ -66,6 +66,19 @@ def test_lanes_that_name_each_other_with_other_masks(instruction):
     assert text == "lane 16 names the members 0xffff0000, and is among the members 0xffffffff"
 
 
+@pytest.mark.parametrize("instruction", ALL.values(), ids=ALL)
+def test_the_first_lane_that_names_one_with_another_mask(instruction):
+    masks = np.select([LANES < 16, LANES < 24], [0xFFFF, 0xFFFF0000], 0xFF000000)
+    text = said(instruction, masks)
+    assert text == "lane 24 names the members 0xff000000, and is among the members 0xffff0000"
+
+
+@pytest.mark.parametrize("instruction", ALL.values(), ids=ALL)
+def test_lanes_that_have_ended_name_no_members(instruction):
+    run(instruction, 0x1FFFF, count=16)
+    assert "lane 16 executes it" in said(instruction, 0xFFFF, count=17)
+
+
 def test_masks_that_are_constants():
     instruction = "shfl.sync.bfly.b32 %r3, %r0, 1, 31, 0xFF;"
     assert run(instruction, 0, count=8)[:8].tolist() == [1, 0, 3, 2, 5, 4, 7, 6]
