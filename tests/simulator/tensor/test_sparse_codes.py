@@ -16,13 +16,14 @@ HEAD = ".version 8.6\n.target sm_90a\n.address_size 64\n"
 LEGAL = np.uint32(0x44444444)
 
 
-def of_warps(words, *, kind="sp", types="m16n8k16.row.col.f16.f16.f16.f16"):
-    """A sparse mma.sync of each warp, whose threads have these words."""
+def of_warps(words, *, kind="sp", types="m16n8k16.row.col.f16.f16.f16.f16", sums=2):
+    """A sparse mma.sync of each warp, whose threads have these words, and `sums` registers of D."""
+    d, c = (", ".join(names[:sums]) for names in (["%r4", "%r5", "%r6", "%r7"], ["%r2"] * 4))
     body = f"""
-        .reg .b32 %r<8>; .reg .b64 %rd<3>;
+        .reg .b32 %r<9>; .reg .b64 %rd<3>;
         mov.u32 %r0, %tid.x; mul.wide.u32 %rd1, %r0, 4; ld.param.u64 %rd0, [words]; add.u64 %rd0, %rd0, %rd1;
         ld.global.u32 %r1, [%rd0]; mov.u32 %r2, 0;
-        mma.{kind}.sync.aligned.{types} {{%r4, %r5}}, {{%r2, %r2}}, {{%r2, %r2}}, {{%r2, %r2}}, %r1, 0;
+        mma.{kind}.sync.aligned.{types} {{{d}}}, {{%r2, %r2}}, {{%r2, %r2}}, {{{c}}}, %r1, 0;
         ret;"""
     Simulator().load(f"{HEAD}.entry k(.param .u64 words) {{ {body} }}").launch("k", block=(len(words),), args=[words])
 
@@ -50,6 +51,13 @@ def test_ordered_metadata(code, problem):
 def test_the_higher_index_may_come_first_without_an_order():
     of_warps(np.full(32, 0x11111111, np.uint32))
     assert "both of its indices are 1" in refused(lambda: of_warps(np.full(32, 0x55555555, np.uint32)))
+
+
+def test_an_element_of_32_bits_has_two_halves_in_order_also_without_an_order():
+    options = {"types": "m16n8k8.row.col.f32.tf32.tf32.f32", "sums": 4}
+    of_warps(np.full(32, 0x4E4E4E4E, np.uint32), **options)
+    assert "the halves of no element" in refused(lambda: of_warps(np.full(32, 0x99999999, np.uint32), **options))
+    assert "the lower one comes first" in refused(lambda: of_warps(np.full(32, 0x11111111, np.uint32), **options))
 
 
 def test_threads_that_the_selector_leaves_out_have_none():
