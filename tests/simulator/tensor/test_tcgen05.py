@@ -141,7 +141,7 @@ def d_cell(case, row, column):
     )
 
 
-def check(case, factors=0, qualifiers="", masks=None, extra=None, zero=None, **bits):
+def check(case, factors=0, qualifiers="", masks=None, extra=None, zero=None, first_lane=0, **bits):
     random = np.random.default_rng(1)
     own = case.m // case.ctas
     if case.sparse:
@@ -169,13 +169,14 @@ def check(case, factors=0, qualifiers="", masks=None, extra=None, zero=None, **b
         "%rd20": descriptor(0, a_lbo, a_sbo),
         "%rd21": descriptor(start, b_lbo, b_sbo),
         "%r20": idesc(case, **bits),
-        "%r21": A_COLUMN,
+        "%r21": first_lane << 16 | A_COLUMN,
         "%r22": SCALE_A,
         "%r23": SCALE_B,
         "%r24": METADATA,
+        "%r25": first_lane << 16,
     }
     sp, ws = ".sp" * case.sparse, ".ws" * case.ws
-    issue = f"tcgen05.mma{ws}{sp}.cta_group::{case.ctas}.kind::{case.kind}{qualifiers} [%r12], "
+    issue = f"tcgen05.mma{ws}{sp}.cta_group::{case.ctas}.kind::{case.kind}{qualifiers} [%r25], "
     issue += f"{'[%r21]' if case.a_in_tensor else '%rd20'}, %rd21, {'[%r24], ' * case.sparse}%r20, "
     issue += "[%r22], [%r23], " * bool(factors) + (f"{{{masks}}}, " if masks else "")
     issue += f"{'%p4' if case.adds else '%p3'}{extra or ''};"
@@ -312,6 +313,19 @@ def test_what_is_read_from_the_columns_of_d(name, case, factors, qualifiers, sai
         check(case, factors, qualifiers)
     assert [one.rule_id for one in caught.value.diagnostics] == ["simulator.tensor-memory"]
     assert "columns that do not overlap" in caught.value.diagnostics[0].fix
+
+
+@pytest.mark.parametrize("name", ["SCALE_A", "SCALE_B"])
+def test_factors_lie_beside_the_columns_of_d(name, monkeypatch):
+    monkeypatch.setitem(globals(), name, 32)
+    after, expected, _ = check(NVFP4, 4, ".block_scale.scale_vec::4X")
+    assert np.array_equal(after, expected)
+
+
+def test_a_column_of_d_is_named_whatever_its_lane(monkeypatch):
+    monkeypatch.setitem(globals(), "A_COLUMN", 10)
+    with pytest.raises(DiagnosticError, match="column 10, where the rows of A"):
+        check(Case("f16", "f16", "f16", m=64, n=16, a_in_tensor=True), first_lane=16)
 
 
 def test_negated_operands():
