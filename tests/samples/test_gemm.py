@@ -220,7 +220,7 @@ def test_what_can_be_chosen_for_a_result_can_be_built(result):
     ("name", "one"),
     [
         ("batch", Wide(80, 1, 1, 3, batched=True, swapped=True)),
-        ("e4m3", Wide(48, 2, 1, 3, operand=e4m3, swapped=True)),
+        ("e4m3", Wide(48, 2, 1, 3, 2, e4m3, swapped=True)),
         ("e4m3", Deep(64, 1, 2, 3, e4m3, f16, swapped=True)),
     ],
     ids=["batch", "e4m3", "e4m3 of a shared depth"],
