@@ -58,6 +58,7 @@ def test_what_is_like_none_is_not_given_the_first_of_the_alphabet(given: str, li
         ("atomic.add", "atom."),
         ("shfl.bfly", "shfl.sync."),
         ("wgma.mma_async", "wgmma.mma_async."),
+        ("mma.async.m64", "mma."),
     ],
 )
 def test_the_nearest_are_forms_of_the_instruction(given: str, begins: str, capsys: Printed) -> None:

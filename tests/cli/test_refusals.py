@@ -49,6 +49,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["simulate", "empty.ptx"], "empty.ptx has no kernel", "name a file of PTX with an .entry"),
         (["simulate", "none.ptx"], "none.ptx cannot be read: No such file or directory", "name a file of PTX"),
         (["simulate", "bytes.ptx"], "bytes.ptx is not text", "name a file of PTX"),
+        (["simulate", ""], "'' cannot be read: Is a directory", "name a file of PTX"),
+        (["simulate", "a\x00.ptx"], r"'a\x00.ptx' cannot be read: embedded null byte", "name a file of PTX"),
         (["simulate", "empty.py"], "empty.py is a program of Python, not PTX", "nvbackend build empty.py --show ptx"),
         (["draw", LAYOUT, "--operand", "a"], "a layout has no operands (--operand)", "draw a layout as it is"),
         (

@@ -109,6 +109,12 @@ def test_what_is_no_npy_file(content: Callable[[Path], bytes], tmp_path: Path) -
     assert found.message == f"{file} is not an .npy file of numbers"
 
 
+def test_bits_of_a_type_that_is_not_numpys_are_taken(tmp_path: Path) -> None:
+    file = tmp_path / "x.npy"
+    np.save(file, np.arange(4, dtype=np.uint16).view("V2"))
+    assert simulate._value(str(file)).tobytes() == np.arange(4, dtype=np.uint16).tobytes()
+
+
 def test_numbers_of_another_order_of_bytes_are_the_same_numbers(tmp_path: Path) -> None:
     file = tmp_path / "x.npy"
     for order in "<>":
