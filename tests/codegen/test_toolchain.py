@@ -6,6 +6,7 @@ import importlib.util
 import os
 import stat
 import tempfile
+import threading
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,17 @@ def test_missing_tools_name_the_pip_command(bare: Path) -> None:
         find_ptxas()
     with pytest.raises(DiagnosticError, match=r"(?s)sass\.missing.*pip install nvbackend\[sass\]"):
         find_disassembler()
+
+
+def test_a_missing_ptxas_is_not_told_before_it_is_needed(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", told.append)
+    toolchain._ask_version.cache_clear()
+    toolchain.ask_early()
+    for thread in threading.enumerate():
+        if thread.name == "nvbackend ptxas":
+            thread.join()
+    assert told == []
 
 
 def test_a_program_that_states_no_release_is_refused(tmp_path: Path) -> None:

@@ -310,34 +310,47 @@ def test_a_kernel_that_fails_is_not_dumped(tmp_path: Path, monkeypatch: pytest.M
 
 
 ASKED = """
-import subprocess, threading
+import subprocess, sys, threading
 import nvbackend as nvb
+from nvbackend.codegen.toolchain import Tool, locate
 
-run, asked = subprocess.run, []
+run, start, asked, begun = subprocess.run, threading.Thread.start, [], []
 
 def noting(command, **options):
     asked.append((threading.current_thread().name, command[-1]))
     return run(command, **options)
 
-subprocess.run = noting
+def beginning(thread):
+    begun.append(thread.name)
+    start(thread)
+
+subprocess.run, threading.Thread.start = noting, beginning
 
 @nvb.kernel("sm_80", threads=128)
 def kernel(k, out: nvb.Pointer[nvb.i32], *, number: int = 1) -> None:
     out[k.thread_id()] = number
 
-for options in ({"assemble": False}, {}, {"number": 2}):
+for options in eval(sys.argv[1]):
     kernel.compile(cache=nvb.Cache.disabled(), **options)
     [thread.join() for thread in threading.enumerate() if thread.name == "nvbackend ptxas"]
-    print(options, ("nvbackend ptxas", "--version") in asked, sep="|")
+    print(("nvbackend ptxas", "--version") in asked, "nvbackend ptxas" in begun)
     asked.clear()
+    begun.clear()
 """
 
 
-def test_ptxas_is_asked_for_its_version_beside_the_passes() -> None:
-    """Once in a process, and not by the thread that assembles."""
-    done = run_python(ASKED)
-    told = [line.split("|")[1] for line in done.stdout.splitlines()]
-    assert told == ["False", "True", "False"], done.stderr
+@pytest.mark.parametrize(
+    "options",
+    [
+        ['{"assemble": False}', "{}", '{"number": 2}'],
+        ['{"tool": Tool(locate("ptxas"), (13, 0, 0))}', '{"assemble": None}', "{}"],
+    ],
+    ids=["by default", "where there is one"],
+)
+def test_ptxas_is_asked_for_its_version_beside_the_passes(options: list[str]) -> None:
+    """Once in a process, if it is needed and not given, and not by the thread that assembles."""
+    done = run_python(ASKED, f"[{', '.join(options)}]")
+    assert done.stdout.splitlines() == ["False False", "True True", "False False"], done.stderr
 
 
 def test_a_builder_compiles_ahead_too(processes: list[Popen[str]]) -> None:
