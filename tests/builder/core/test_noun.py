@@ -142,6 +142,13 @@ NOUNS = {
 }
 
 
+def test_nouns_have_one_order_whatever_was_used_first(k: nvb.KernelBuilder) -> None:
+    """The advice of a message is found in this order."""
+    used = nvb.KernelBuilder("used", "sm_90a", threads=128)
+    assert used.packed is not used.wgmma
+    assert list(nouns(used)) == list(nouns(k))
+
+
 def test_every_noun_knows_its_name(k: nvb.KernelBuilder) -> None:
     found = nouns(k)
     assert set(found) == NOUNS
