@@ -167,7 +167,8 @@ def _facts(cls: Any) -> dict[str, object]:
         "slots": vars(cls).get("__slots__"),
         "hash": cls.__hash__ is None,
         "methods": sorted(name for name in vars(cls) if name not in ("__annotations__", "__getattribute__")),
-        "names": sorted(each.__qualname__ for name, each in _members(cls) if _is_named(name, each)),
+        "names": sorted((one.__module__, one.__qualname__) for name, one in _members(cls) if _is_named(name, one)),
+        "scopes": [each.__globals__["__name__"] for each in (cls.__init__, cls.__hash__) if inspect.isfunction(each)],
     }
     objects = list(_objects(cls))
     first = next((each.name for each in dataclasses.fields(cls)), "x")
