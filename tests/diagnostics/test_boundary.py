@@ -351,8 +351,10 @@ def test_a_method_is_wrapped_at_its_first_use() -> None:
     assert late.made is None
     assert "method" not in vars(Other), "it is covered already"
     assert str(inspect.signature(late)) == "(self, one: 'int') -> 'int'"
-    assert late(Tool(), 1) == Other().method(1) == 1
-    assert vars(Tool)["method"] is Other.method is late.made
+    assert late(Tool(), 1) == 1
+    once = late.made
+    assert Other().method(1) == 1
+    assert vars(Tool)["method"] is Other.method is once
     with pytest.raises(DiagnosticError, match=r"call\.argument.*Other\.method: one must be int, not True"):
         Other().method(True)
 
