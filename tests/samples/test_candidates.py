@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import nvbackend as nvb
@@ -33,6 +33,7 @@ def ranked(name, shape):
 
 @pytest.mark.parametrize("name", FORMS)
 @given(shape=SHAPES)
+@example(shape=(208, 208, 4096))
 @settings(deadline=None, max_examples=40)
 def test_the_choice_is_the_least_of_all_that_are_ranked(name, shape):
     """Of every tile in its first order; the usual ones are candidates always, others where they are near the least."""
