@@ -119,7 +119,7 @@ class Operations:
             return [base + rank for rank in range(self._state.launch.cluster) if mask >> rank & 1]
         if access.rank >= 0:
             return [base + access.rank]
-        if step.instr.semantics.cta_group == 2 and not access.writes:
+        if step.instr.semantics.cta_group == 2:
             first = step.cta & ~1
             return [first, first + 1]
         return [step.cta]
