@@ -361,3 +361,13 @@ def test_a_wrong_size_or_form_is_named(sample, words, text):
     assert done.returncode != 0
     assert text in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_each_element_of_a_shared_depth_is_stored_once(swapped):
+    """The last tiles begin in those before them; another order of their sums would round an element in another way."""
+    one = Deep(64, 1, 2, 3, swapped=swapped)
+    problem = problem_for(one, 72, 80, 128)
+    loaded = nvb.runtime.load(problem.kernel.compile(assemble=False), device="simulator", report=True)
+    problem.launch(loaded, *problem.inputs, problem.output)
+    assert loaded.report.total.written["global"] == problem.output.nbytes
