@@ -109,12 +109,11 @@ class Launches:
         *,
         latest_first: bool = False,
         first_way: bool = True,
-        settles: bool | None = None,
     ) -> tuple[list[Diagnostic], Machine]:
         """A run with parameters as `scalars`, or smaller ones that the kernel's arrays admit."""
         launch = replace(self.launch(scale), promised=self._promised(given or {}))
         less = dict(scalars)
-        order: dict[str, Any] = {"latest_first": latest_first, "first_way": first_way, "settles": settles}
+        order: dict[str, Any] = {"latest_first": latest_first, "first_way": first_way}
         while True:
             try:
                 found, machine = run(self._program, launch, self._make, less, **order)

@@ -291,7 +291,7 @@ class Runs:
         if len(self._launches.went) > before or not machine.is_cut_short or GROWTH * machine.steps > ENOUGH:
             return found
         spent = self._launches.spent
-        found = self._launches.run(MAIN, chosen, first_way=False, settles=False)[0]
+        found = self._launches.run(MAIN, chosen, first_way=False)[0]
         self._launches.spent = spent
         return found
 

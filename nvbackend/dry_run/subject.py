@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any
 
 from llvmlite import ir
 
@@ -60,7 +59,6 @@ def run(
     *,
     latest_first: bool = False,
     first_way: bool = True,
-    settles: bool | None = None,
     whole: bool = False,
 ) -> tuple[list[Diagnostic], Machine]:
     """One run with the parameters `scalars`: what was found, and the machine after it.
@@ -68,9 +66,7 @@ def run(
     Loops whose rounds are numbers of memory make a `whole` number of them, which many others divide.
     """
     protocols = make(launch)
-    ways: dict[str, Any] = {
-        "latest_first": latest_first, "first_way": first_way, "settles": settles, "whole": whole
-    }  # fmt: skip
+    ways: dict[str, bool] = {"latest_first": latest_first, "first_way": first_way, "whole": whole}
     machine = Machine(program, launch, protocols, scalars, STEPS, **ways)
     try:
         machine.run()

@@ -13,15 +13,11 @@ class Guessed(Exception):
 
 
 class Choices:
-    """The choices of one run: a condition about which nothing is known has the value `first`.
+    """The choices of one run: a condition about which nothing is known has the value `first`."""
 
-    Where it `settles`, a number about which one choice was made keeps its value for all others; by default it does
-    where `first` is False.
-    """
-
-    def __init__(self, *, first: bool, settles: bool | None = None) -> None:
+    def __init__(self, *, first: bool) -> None:
         self._first = first
-        self._model = Model(settles=not first if settles is None else settles)
+        self._model = Model(settles=not first)
 
     def holds(self, condition: Unknown, wish: bool | None = None) -> bool:
         """Whether a condition holds in all lanes alike; as wished where either is possible. Raises Guessed."""

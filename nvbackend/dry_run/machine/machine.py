@@ -62,7 +62,6 @@ class Machine:
         *,
         latest_first: bool = False,
         first_way: bool = True,
-        settles: bool | None = None,
         whole: bool = False,
     ) -> None:
         self._rounds_of_memory = WHOLE_ROUNDS if whole else UNKNOWN_ROUNDS
@@ -84,7 +83,7 @@ class Machine:
         self._blocked: list[tuple[Fiber, ...]] = []
         self._parked: list[tuple[Fiber, Meeting]] = []
         self._gathered: dict[tuple[int, int], list[Fiber]] = {}
-        self.choices = Choices(first=first_way, settles=settles)
+        self.choices = Choices(first=first_way)
         self._aside = Aside(program, first_way)
         self.ways: Ways = set()
         self.reached: set[int] = {0}
