@@ -1,4 +1,7 @@
-"""A number for each elected lane, rank and thread: where all are equal along an axis, there is one."""
+"""A number for each elected lane, rank and thread: where all are equal along an axis, there is one.
+
+They are Python's integers: to import NumPy would take a fresh process as long as to build a kernel.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers of the lanes of a warp."""
+"""The numbers of the lanes of a warp, as Python's integers: a fresh process compiles without NumPy's import."""
 
 from __future__ import annotations
 
