@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from nvbackend.builder.kernel.again.builds_in_flight import BuildsInFlight
 from nvbackend.builder.kernel.again.constants import ATOMS
 from nvbackend.builder.kernel.again.content import Content, UnknownRead, Unread
+from nvbackend.builder.kernel.again.on_disk import KernelsOnDisk
+from nvbackend.builder.kernel.again.reads import Reads
+from nvbackend.builder.kernel.again.set_on import class_with_more
+from nvbackend.builder.kernel.again.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from nvbackend.builder.kernel.again.reads import Reads
-    from nvbackend.builder.kernel.again.snapshot import Snapshot
     from nvbackend.codegen.compiled import CompiledKernel
 
 MOST_KERNELS = 64
@@ -40,33 +42,23 @@ class CompiledBefore(Unread):
     By the content of all that they were compiled from, and by the call, with a snapshot of what that was read from.
     """
 
-    __slots__ = ("_in_flight", "_known", "_looks", "_ptxas", "_snapshots")
+    __slots__ = ("_in_flight", "_known", "_on_disk", "_ptxas", "_reads", "_snapshots")
 
     def __init__(self) -> None:
         from nvbackend.codegen.toolchain import PtxasSearch
 
-        self._looks: Reads | None = None
+        self._reads = Reads()
+        self._on_disk = KernelsOnDisk()
         self._in_flight = BuildsInFlight()
         self._ptxas = PtxasSearch()
         self._known: dict[tuple[object, ...], tuple[CompiledKernel, Content]] = {}
         self._snapshots: dict[object, tuple[CompiledKernel, CompileRequest, object, Snapshot]] = {}
-
-    @property
-    def _reads(self) -> Reads:
-        """What looks at functions: a process without a cache does not need it."""
-        if self._looks is None:
-            from nvbackend.builder.kernel.again.reads import Reads
-
-            self._looks = Reads()
-        return self._looks
 
     def unchanged(self, request: CompileRequest, options: dict[str, Any]) -> CompiledKernel | None:
         """The kernel that the same call had, if nothing has changed since; else None."""
         known = self._snapshots.get(request.key)
         if known is None:
             return None
-        from nvbackend.builder.kernel.again.set_on import class_with_more
-
         kernel, _, program, snapshot = known
         if program == self._program(options) and not class_with_more() and snapshot.is_unchanged():
             return kernel
@@ -125,13 +117,10 @@ class CompiledBefore(Unread):
         now: Callable[[], Content | None],
     ) -> CompiledKernel:
         """The kernel from disk, or what `compile_` returns, kept here and there; `content` is read again by `now`."""
-        from nvbackend.builder.kernel.again.on_disk import KernelsOnDisk
-
-        on_disk = KernelsOnDisk()
-        key = on_disk.key(function, content, content.program)
+        key = self._on_disk.key(function, content, content.program)
         if key is not None:
             snapshot = self._snapshot(request, content, now)  # before warnings are given, which may run any code
-            kernel = on_disk.get(key, options)
+            kernel = self._on_disk.get(key, options)
             if kernel is not None:
                 self._keep(content, kernel)
                 self._remember(request, kernel, content, snapshot)
@@ -142,8 +131,8 @@ class CompiledBefore(Unread):
             kernel = compiled.again()
             self._keep(after, kernel)
             self._remember(request, kernel, after, self._snapshot(request, after, now))
-            if key is not None and key == on_disk.key(function, after, after.program):
-                on_disk.put(key, options, kernel)
+            if key is not None and key == self._on_disk.key(function, after, after.program):
+                self._on_disk.put(key, options, kernel)
         return compiled
 
     def _keep(self, content: Content, kernel: CompiledKernel) -> None:
