@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 
 import numpy as np
 import pytest
@@ -38,8 +39,18 @@ except KeyboardInterrupt as interrupted:
 
 
 class _Terminal(io.StringIO):
+    """A terminal, which knows when something was written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = threading.Event()
+
     def isatty(self) -> bool:
         return True
+
+    def write(self, text: str) -> int:
+        self.written.set()
+        return super().write(text)
 
 
 def test_ctrl_c_says_where_it_was_and_shows_the_users_lines_alone() -> None:
@@ -89,6 +100,8 @@ def shown(stream: io.StringIO) -> str:
     launch = module.start("k", block=(64,), grid=(3,))
     execution: Execution = launch._execution
     with progress.Progress(execution, stream):
+        if isinstance(stream, _Terminal):
+            assert stream.written.wait(60)  # a thread may get its first turn late
         launch.finish()
     return stream.getvalue()
 
