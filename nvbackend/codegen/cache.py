@@ -6,6 +6,7 @@ A key is a digest of everything that the output depends on, so an entry never go
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
 import os
 import stat
@@ -13,13 +14,9 @@ import struct
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nvbackend.diagnostics import user_facing
 from nvbackend.diagnostics.classes.dataclass import dataclass
-
-if TYPE_CHECKING:
-    import hashlib
 
 FORMAT = 11
 """The version of what is written into entries, and of how it is made from the inputs; part of every key."""
@@ -35,7 +32,7 @@ _OFF = ("off", "0", "no", "none", "false", "disabled")
 _SUFFIX = ".bin"
 _TEMPORARY = ".tmp-"
 _ABANDONED_SECONDS = 3600.0
-_DIGEST_BYTES = 256 // 8
+_DIGEST_BYTES = hashlib.sha256().digest_size
 _TRIM_ONE_IN = 64
 _SIZE = 8
 """Bytes of a number in the header of a payload."""
@@ -187,8 +184,6 @@ def _checksum(key: str, payload: bytes) -> bytes:
 
 
 def _digest(key: str) -> hashlib._Hash:
-    import hashlib  # with OpenSSL, which takes 2 ms
-
     return hashlib.sha256(key.encode(errors="surrogatepass"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from nvbackend.codegen.looking.asked import DUMP, asked
@@ -24,7 +25,8 @@ class Dump:
     def __init__(self, name: str, target: str, ir: str) -> None:
         chosen = asked(DUMP)
         self.is_wanted = bool(chosen)
-        self._folder = Path(chosen) / f"{name}-{target}-{_digest(ir) if chosen else ''}"
+        digest = hashlib.sha256(ir.encode()).hexdigest()[:_DIGITS] if chosen else ""
+        self._folder = Path(chosen) / f"{name}-{target}-{digest}"
 
     def write(self, **forms: str | bytes) -> None:
         """Write each form to a file of its name, whose underscores are dots. Raises dump.write."""
@@ -49,9 +51,3 @@ class Dump:
         except DiagnosticError as error:
             sass = f"{error}\n"
         self.write(kernel_cubin=cubin, kernel_sass=sass)
-
-
-def _digest(ir: str) -> str:
-    import hashlib
-
-    return hashlib.sha256(ir.encode()).hexdigest()[:_DIGITS]
