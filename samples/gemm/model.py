@@ -33,7 +33,7 @@ UNALIGNED, OUTSIDE = 1.35, 1.21
 AGAIN = 0.303
 """How much of an operand comes from memory again where CTAs that do not share its tiles read them at the same time."""
 ALONE, FAR, TURNS = 1.004, 200e6, 1.04
-"""How much longer a step takes for CTAs that do not share tiles of B, where the operands have more than so many bytes;
+"""How much longer a step takes for CTAs that share no tiles, where the operands have more than so many bytes;
 and for ping-pong consumers."""
 STORE, STORED_ROW, LINES, FEW_STAGES = 0.14, 1.8e-6, 8.6e-5, 0.3
 """Microseconds between the last step of a wide tile and the first one of the next: always, for the square of its
