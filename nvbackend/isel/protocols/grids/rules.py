@@ -8,15 +8,15 @@ _REFERENCE = "PTX ISA 9.7.13.13 (griddepcontrol)"
 
 ACCESSED_EARLY = Rule(
     id="griddepcontrol.early-conflict",
-    message="{name} is {early} before griddepcontrol.wait, and {late} after it, in {line}: the launch before this one "
-    "may still do that",
+    message="{name} is {early} {before} griddepcontrol.wait, and {late} after it, in {line}: the launch before this "
+    "one may still do that",
     fix='put k.griddepcontrol("wait") before this line, in these threads or before a barrier with them',
     why="A kernel that waits begins while the one before it runs, which may be this kernel: old, new or mixed numbers.",
     reference=_REFERENCE,
 )
 READ_EARLY = Rule(
     id="griddepcontrol.early-access",
-    message="{name} is {early} before griddepcontrol.wait: a kernel before this one may still {use} it",
+    message="{name} is {early} {before} griddepcontrol.wait: a kernel before this one may still {use} it",
     fix='put k.griddepcontrol("wait") before this line, in these threads or before a barrier with them; or, where no '
     'kernel before it does that, as of weights, say so: with k.allow("griddepcontrol.early-access", reason="weights")',
     why="A kernel that waits begins while the ones before it run: what they write is old, new or mixed until then.",

@@ -15,7 +15,7 @@ from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.finished import semantics_in
 from nvbackend.isel.flow.paths import coming, everyone
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
-from nvbackend.isel.machine.words import with_line
+from nvbackend.isel.machine.words import named_threads, with_line
 from nvbackend.isel.protocols.groups import rules
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
 
@@ -132,16 +132,7 @@ class _GroupThreads:
             at=completion.instr.location,
             notes=(("it is issued here", site.instr.location),),
             completion=f"the {completion.instr.opcode}",
-            others=self._named(self._coming[completion.block]),
+            others=named_threads(self._coming[completion.block], everyone(self._function)),
             issue=with_line(site.instr),
-            issuers=self._named(threads),
+            issuers=named_threads(threads, everyone(self._function)),
         )
-
-    def _named(self, threads: int) -> str:
-        if threads == everyone(self._function):
-            return "all threads"
-        first, last = (threads ^ threads - 1).bit_length() - 1, threads.bit_length() - 1
-        if threads.bit_count() == 1:
-            return f"thread {first}"
-        some = "" if threads.bit_count() == last - first + 1 else "some of "
-        return f"{some}threads {first} to {last}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 import nvbackend as nvb
@@ -198,3 +200,63 @@ def test_an_atomic_may_come_before() -> None:
         y[k.thread_id()] = before.to(f32)
 
     assert said(kernel) == []
+
+
+def whose(function):
+    """The arrays that some threads access without having waited, and these threads, in the words of the messages."""
+    definition = nvb.kernel("sm_90a", threads=64)(function)
+    try:
+        found = definition.build(check=False).diagnostics
+    except nvb.DiagnosticError as error:
+        found = error.diagnostics
+    assert {one.rule_id for one in found} <= {CONFLICT, EARLY}
+    return [(one.message.split()[0], one.values["before"].partition(",")[0]) for one in found]
+
+
+@pytest.mark.filterwarnings("ignore::nvbackend.DiagnosticWarning")
+@pytest.mark.parametrize("loop", [False, True])
+@pytest.mark.parametrize("by", ["nothing", "barrier", "mbarrier", "arrival", "all", "one lane"])
+def test_code_of_all_warps_after_a_wait_of_one(by: str, loop: bool) -> None:
+    """Each thread waits itself, or something tells it of the wait; the lanes of a warp wait for those that do."""
+
+    def kernel(k, n: nvb.i32, x: nvb.Pointer[f32], y: nvb.Pointer[f32]):
+        done, thread = k.mbarrier.array(1, arrivals=1), k.thread_id()
+        k.mbarrier.ready()
+        with k.range(n) if loop else nullcontext() as turn:
+            with k.one_thread() if by == "one lane" else k.if_((k.warp_id() == 0) | (by == "all")):
+                k.griddepcontrol("wait")
+            with k.if_(thread == 0):
+                k.mbarrier.arrive(done)
+            if by == "barrier":
+                k.barrier.sync()
+            elif by == "mbarrier":
+                k.mbarrier.wait(done, turn % 2 if loop else 0)
+            elif by == "arrival":
+                with k.if_(k.warp_id() == 1):
+                    k.barrier.arrive(1, 64)
+                with k.else_():
+                    k.barrier.sync(1, 64)
+            y[thread] = x[thread]
+            if by == "one lane":
+                y[thread] = 0.0
+
+    assert whose(kernel) == (
+        [(name, "by threads 32 to 63") for name in "xy"] * (by in ("nothing", "arrival", "one lane"))
+    )
+
+
+@pytest.mark.filterwarnings("ignore::nvbackend.DiagnosticWarning")
+@pytest.mark.parametrize("warp", [0, 1])
+def test_a_tile_that_another_warp_loads_than_the_one_that_waits(warp: int) -> None:
+    def kernel(k, a: nvb.TensorMap(f32, box=(8, 32)), y: nvb.Pointer[f32]):
+        row, full = k.shared(f32, 256, align=128), k.mbarrier.array(1, arrivals=1)
+        k.mbarrier.ready()
+        with k.if_(k.warp_id() == 0):
+            k.griddepcontrol("wait")
+        with k.one_thread(warp):
+            k.mbarrier.arrive(full, expect_tx=1024)
+            k.tma.load_box(row, a, (0, 0), full)
+        k.mbarrier.wait(full, 0)
+        y[k.thread_id()] = row[k.thread_id()]
+
+    assert whose(kernel) == [("a", "by threads 32 to 63")] * warp
