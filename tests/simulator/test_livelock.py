@@ -187,6 +187,18 @@ def test_what_changes_for_ever_ends_at_the_limit(seed: int) -> None:
     assert "thread 0 of CTA 0 and 31 more: runs (PTX line 11: atom.shared.add.u32 %r9, [%r1], 2)" in found.message
 
 
+@SEEDS
+def test_a_long_loop_ends_soon_after_the_limit(seed: int) -> None:
+    """In the round that exceeds it."""
+    long = "add.u32 %r7, %r7, 1; " * 100
+    body = f"A: {long} @%p0 atom.global.add.u32 %r9, [%rd0], 2; setp.ne.u32 %p9, %r9, 7; @%p9 bra A;"
+    count = np.zeros(1, np.uint32)
+    module = Simulator().load(ptx(body, [count]))
+    with pytest.raises(nvb.DiagnosticError, match="k has not ended after 2000 instructions of the CTAs"):
+        module.launch("k", grid=(1, 1, 1), block=(32, 1, 1), args=[count], seed=seed, limit=2000)
+    assert 2000 // 104 <= count[0] // 2 <= 2000 // 103 + 1
+
+
 def test_a_launch_that_is_stepped_ends_too() -> None:
     started = Simulator().load(ptx(LIVELOCKS["nobody sets the flag"])).start("k", block=(64, 1, 1))
     with pytest.raises(nvb.DiagnosticError, match="never ends"):

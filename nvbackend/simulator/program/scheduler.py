@@ -127,9 +127,9 @@ class Scheduler:
         return True
 
     def _tires(self, place: int) -> bool:
-        """Whether threads that jump back to a place let the others have their turn first."""
+        """Whether threads that jump back to a place let the others have their turn first: all do past the limit."""
         jumps = self._jumps[place] = self._jumps.get(place, 0) + 1
-        return jumps > PATIENCE
+        return jumps > PATIENCE or self._wave.steps > self._wave.launch.limit
 
     def _try_again(self) -> None:
         """Those that have jumped back often run again, unless it is certain that they always will."""
