@@ -41,8 +41,8 @@ def sync(
 
     C has D's type unless `c` says otherwise; `popc` is the bit operation of b1, "xor" or "and". A is `sparse`, with
     `ordered_metadata` as mma.sp::ordered_metadata. `kind` is "f8f6f4", "mxf8f6f4", "mxf4" or "mxf4nvf4", of which the
-    mx kinds have factors of type `scale`, `scale_vec` of them a row; `scale_a_at` and `scale_b_at` are (byte-id,
-    thread-id). PTX ISA 9.7.14.5.14, 9.7.14.6.3.
+    mx kinds have factors of type `scale`, `scale_vec` of them a row (4 is PTX's scale_vec::4X); `scale_a_at` and
+    `scale_b_at` are (byte-id, thread-id). PTX ISA 9.7.14.5.14, 9.7.14.6.3.
     """
     instruction = MmaInstruction(
         shape=shape_extents(shape),

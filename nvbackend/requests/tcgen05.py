@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 
 from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.mma.tcgen05 import EXPLICIT
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.intrinsics.words.tcgen05_descriptor import FORMS, K96, InstructionDescriptor
 from nvbackend.isel.select.shapes import shape_extents
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request
 from nvbackend.isel.select.tcgen05.select import select_tcgen05 as select
 from nvbackend.isel.select.tcgen05.shapes import check_k
+from nvbackend.isel.target.target import VARIANT
 from nvbackend.requests import Requests
 
 __all__ = ["mma", "select"]
@@ -37,6 +39,7 @@ def mma(
     trans_b: bool = False,
     scale: ElementType | None = None,
     scale_vector: str | None = None,
+    scale_vec: int | None = None,
     scale_a_id: int = 0,
     scale_b_id: int = 0,
     collector: str | None = None,
@@ -49,13 +52,13 @@ def mma(
     """A tcgen05.mma by the name of its shape, "m128n256k16", and its element types: qualifiers and descriptor in one.
 
     `kind` follows from the types where it is left out: the first that has them, with factors where `scale` is their
-    type. The shape is that of all CTAs of the group. Other arguments are those of `nvb.Tcgen05Request` and of
-    `nvb.InstructionDescriptor`. Raises mma.shape, tcgen05.k, and what that descriptor raises. PTX ISA 9.7.16.10.9.
+    type. `scale_vec`, the factors of a row, is that of `nvb.mma.sync`: 4 is the scale_vector "scale_vec::4X". The shape
+    is that of all CTAs of the group. Other arguments are those of `nvb.Tcgen05Request` and `nvb.InstructionDescriptor`.
+    Raises mma.shape, tcgen05.k, instruction.variant, and what that descriptor raises. PTX ISA 9.7.16.10.9.
     """
     m, n, k = shape_extents(shape)
-    chosen = kind or _kind(a, b, scale)
     descriptor = InstructionDescriptor(
-        kind=chosen,
+        kind=kind or _kind(a, b, scale),
         m=m,
         n=n,
         a=a,
@@ -75,8 +78,19 @@ def mma(
         k96=k == K96,
     )
     check_k(descriptor, k)
-    forms = (cta_group, a_in_tmem, sparse, weight_stationary, scale is not None, scale_vector, collector, ashift)
-    return Tcgen05Request(chosen, *forms, scale_input_d, disable_output_lane, zero_column_mask, descriptor)
+    vector = _vector(scale_vec, scale_vector)
+    forms = (cta_group, a_in_tmem, sparse, weight_stationary, scale is not None, vector, collector, ashift)
+    return Tcgen05Request(descriptor.kind, *forms, scale_input_d, disable_output_lane, zero_column_mask, descriptor)
+
+
+def _vector(scale_vec: int | None, scale_vector: str | None) -> str | None:
+    """The qualifier for so many factors a row. Raises instruction.variant where `scale_vector` is another one."""
+    if scale_vec is None:
+        return scale_vector
+    vector = f"{EXPLICIT}{scale_vec}X"
+    if scale_vector not in (None, vector):
+        VARIANT.fail(instruction="tcgen05.mma", reason=f"scale_vec={scale_vec} is {vector}, not {scale_vector}")
+    return vector
 
 
 def _kind(a: ElementType, b: ElementType, scale: ElementType | None) -> str:

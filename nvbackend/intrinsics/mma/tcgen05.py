@@ -55,7 +55,8 @@ PTX: PtxVersion = (8, 6)
 """The PTX version that brought tcgen05."""
 BLOCK_PTX: PtxVersion = (8, 8)
 """The PTX version that brought `.block16` and `.block32`."""
-_EXPLICIT = "scale_vec::"
+EXPLICIT = "scale_vec::"
+"""What the qualifiers begin with that say how many factors a row has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ BLOCK_SCALED_KINDS = tuple(name for name, kind in KINDS.items() if kind.block_sc
 
 def is_explicit(scale_vector: str | None) -> bool:
     """Whether it is one of `scale_vec::NX`, which only targets with the suffix `a` take."""
-    return isinstance(scale_vector, str) and scale_vector.startswith(_EXPLICIT)
+    return isinstance(scale_vector, str) and scale_vector.startswith(EXPLICIT)
 
 
 @cache
