@@ -12,7 +12,13 @@ PtxVersion = tuple[int, int]
 
 
 class Feature(enum.Flag):
-    """The bitmap. Every gate of selector and verifier is a test on these bits and on the PTX version."""
+    """What some chips have and others do not, a bit for each; `Target.has` asks for them.
+
+    `SM_80` and the like are what that chip brought and all later ones have: SM_80 cp.async, mbarriers and bf16, SM_89
+    fp8, SM_90 TMA and clusters. `ARCH_CONDITIONAL` and `FAMILY_CONDITIONAL` are the suffixes a and f of a name. Each of
+    the others is one thing that only some chips have. Every gate of selector and verifier is a test on these bits and
+    on the PTX version.
+    """
 
     NONE = 0
     ARCH_CONDITIONAL = enum.auto()
