@@ -52,9 +52,8 @@ def mma(
     """A tcgen05.mma by the name of its shape, "m128n256k16", and its element types: qualifiers and descriptor in one.
 
     `kind` follows from the types where it is left out: the first that has them, with factors where `scale` is their
-    type. `scale_vec`, the factors of a row, is that of `nvb.mma.sync`: 4 is the scale_vector "scale_vec::4X". The shape
-    is that of all CTAs of the group. Other arguments are those of `nvb.Tcgen05Request` and `nvb.InstructionDescriptor`.
-    Raises mma.shape, tcgen05.k, instruction.variant, and what that descriptor raises. PTX ISA 9.7.16.10.9.
+    type, and `scale_vec` of them a row (4: scale_vec::4X). The shape is of all CTAs of the group. For the rest see
+    `nvb.Tcgen05Request` and `nvb.InstructionDescriptor`. Raises mma.shape, tcgen05.k and more. PTX ISA 9.7.16.10.9.
     """
     m, n, k = shape_extents(shape)
     descriptor = InstructionDescriptor(
