@@ -8,7 +8,7 @@ from typing import Any
 
 from nvbackend.diagnostics import Rule
 from nvbackend.dry_run import rules
-from nvbackend.dry_run.findings import ACCOUNTING, EXCHANGE, ORDER, PARITY, Findings
+from nvbackend.dry_run.findings import ACCOUNTING, EXCHANGE, ORDER, PARITY
 from nvbackend.dry_run.findings import UNWRITTEN as NOBODY
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier, Wait, is_relaxed
 from nvbackend.dry_run.order import memory
@@ -27,18 +27,13 @@ _COPY = "cp.async"
 class Explain:
     """Turns conflicts into findings."""
 
-    def __init__(self) -> None:
-        self.state: State | None = None
-
-    @property
-    def _findings(self) -> Findings:
-        assert self.state is not None
-        return self.state.findings
+    def __init__(self, state: State) -> None:
+        self._state = state
 
     def conflict(self, first: Record | None, second: Record, part: Part, cta: int, address: int, why: str) -> None:
         """Two unordered accesses, or a read of unwritten bytes."""
-        state = self.state
-        if state is None or state.findings.lost:
+        state = self._state
+        if state.findings.lost:
             return
         name = state.memory.where(part, address)
         where = name if state.launch.ctas == 1 else f"{name} of CTA {cta}"
@@ -46,7 +41,7 @@ class Explain:
             said: dict[str, Any] = {"now": in_rounds(second.rounds), "second": _who(second, part), "memory": where}
             said |= {"byte": address, "cta": cta, "line": line(part.instr)}
             holds = partial(self._has_no_order, (second.cta, second.warp))
-            self._findings.add(NOBODY, name, rules.UNWRITTEN, part.instr, (), holds=holds, **said)
+            self._state.findings.add(NOBODY, name, rules.UNWRITTEN, part.instr, (), holds=holds, **said)
             return
         earlier = first.part_at(address, 1 << state.memory.shift(cta))
         if why in (memory.UNFENCED, memory.UNMET):
@@ -58,7 +53,8 @@ class Explain:
             modes: dict[str, Any] = {"read": _mode(part.swizzle), "filled": _mode(earlier.swizzle)}
             modes |= {"now": in_rounds(second.rounds), "second": _who(second, part), "memory": where}
             notes = ((access(first, earlier), earlier.instr.location),)
-            self._findings.add(ORDER, name, rules.SWIZZLE, part.instr, notes, first=_who(first, earlier, True), **modes)
+            who = _who(first, earlier, True)
+            self._state.findings.add(ORDER, name, rules.SWIZZLE, part.instr, notes, first=who, **modes)
             return
         again = second.engine and self._reads_again(first, earlier, second, address)
         swapped = why == memory.NEEDED or again or self._is_reversed(first, earlier, second, part)
@@ -73,19 +69,18 @@ class Explain:
 
     def _straddles(self, record: Record, part: Part, name: str, cta: int) -> bool:
         """Whether a descriptor that is made by hand is of parts of two tiles, which two copies bring apart."""
-        assert self.state is not None
         if part.swizzle is None or touch_of(part.instr, part.operand) is not None:
             return False
         copies = {
             one.barrier.place: one
-            for one in self.state.memory.writers(part, cta)
+            for one in self._state.memory.writers(part, cta)
             if one.engine and isinstance(one.barrier, Mbarrier)
         }
         if len(copies) < 2:
             return False
         tile = part.tile or (part.addresses,)
         one, other = sorted(copies.values(), key=lambda copy: copy.parts[0].first)[:2]
-        self._findings.add(
+        self._state.findings.add(
             *(ORDER, name, rules.STRADDLES, part.instr),
             tuple((access(copy, copy.parts[0]), copy.parts[0].instr.location) for copy in (one, other)),
             now=in_rounds(record.rounds), second=_who(record, part), start=min(span_of(each).first for each in tile),
@@ -98,8 +93,7 @@ class Explain:
 
     def left(self, record: Record, part: Part, outside: Outside) -> None:
         """An access that leaves its allocation."""
-        assert self.state is not None
-        leaves(self.state, part.instr, *outside, _who(record, part), record.rounds)
+        leaves(self._state, part.instr, *outside, _who(record, part), record.rounds)
 
     def _unordered(
         self,
@@ -112,12 +106,11 @@ class Explain:
         where: str,
         **said: object,
     ) -> None:
-        assert self.state is not None
         relaxed = self._relaxed(first, second)
         values: dict[str, Any] = (
             {"line": line(relaxed.instr)}
             if relaxed
-            else {"fix": Advice(self.state, first, earlier, second, part).later(rule)}
+            else {"fix": Advice(self._state, first, earlier, second, part).later(rule)}
         )
         notes = [(access(first, earlier), earlier.instr.location)]
         if relaxed:
@@ -134,31 +127,30 @@ class Explain:
         holds = partial(self._has_no_order, (first.cta, first.warp), (second.cta, second.warp))
         crew_ = frozenset({(first.cta, first.warp), (second.cta, second.warp)})
         class_ = EXCHANGE if first.untold is not None and len(crew_) == 1 else ORDER
-        self._findings.add(class_, name, rule, part.instr, tuple(notes), since=since, holds=holds, crew=crew_, **values)
+        findings = self._state.findings
+        findings.add(class_, name, rule, part.instr, tuple(notes), since=since, holds=holds, crew=crew_, **values)
 
     def _has_no_order(self, *warps: tuple[int, int]) -> bool:
         """Whether neither warp waits for the other through atomics, as far as the whole run shows."""
-        assert self.state is not None
-        return not self.state.atomics.may_order(*warps)
+        return not self._state.atomics.may_order(*warps)
 
     def _passed_early(self, first: Record, second: Record, part: Part, *, swapped: bool) -> bool:
         """Whether the last wait before the later access, or before what it waits for, returned at once (the cause).
 
         `swapped` where this run made the first access after the second.
         """
-        assert self.state is not None
         if isinstance(first.barrier, Mbarrier) and not second.writes:
-            wait = self.state.waits[second.cta, second.warp].get(first.barrier.place)
+            wait = self._state.waits[second.cta, second.warp].get(first.barrier.place)
             if wait is not None and not wait.learnt and wait.guaranteed <= first.phase:
                 self._early(first.barrier, wait, first.phase, part)
                 return True
         if isinstance(second.barrier, Mbarrier) and not first.writes and first.rounds == second.rounds:
-            wait = self.state.waits[first.cta, first.warp].get(second.barrier.place)
+            wait = self._state.waits[first.cta, first.warp].get(second.barrier.place)
             stale = wait is not None and not wait.learnt and wait.rounds == first.rounds
             if wait is not None and stale and wait.guaranteed <= second.phase:
                 self._early(second.barrier, wait, second.phase, first.parts[0])
                 return True
-        last = self.state.guards.get((second.cta, second.warp))
+        last = self._state.guards.get((second.cta, second.warp))
         if last is not None and not last.learnt and not first.engine and not second.engine:
             phase = _said_in(last, first)
             if phase is None and swapped and (first.cta, first.warp) in last.barrier.by:
@@ -175,8 +167,7 @@ class Explain:
         return False
 
     def _early(self, barrier: Mbarrier, wait: Wait, phase: int, part: Part) -> None:
-        assert self.state is not None
-        returns_early(self.state, barrier, wait, lambda: phase, part.instr)
+        returns_early(self._state, barrier, wait, lambda: phase, part.instr)
 
     def _is_reversed(self, first: Record, earlier: Part, second: Record, part: Part) -> bool:  # noqa: PLR0911
         """Whether the access that this run made second should have come first."""
@@ -201,25 +192,22 @@ class Explain:
 
     def _is_of_later_code(self, first: Record, earlier: Part, second: Record, part: Part) -> bool:
         """Whether all threads come to the write before they come to the read, outside of loops, by barriers alone."""
-        assert self.state is not None
-        function, is_alone = self.state.launch.function, not (self.state.mbarriers or first.rounds or second.rounds)
+        function, is_alone = self._state.launch.function, not (self._state.mbarriers or first.rounds or second.rounds)
         if function is None or not is_alone or first.writes or not second.writes or first.engine or second.engine:
             return False
         return first.cta == second.cta and is_before(function, part.instr, earlier.instr)
 
     def _has_seen(self, record: Record, event: int) -> bool:
         """Whether the warp of an access certainly comes after an event."""
-        assert self.state is not None
-        return bool(self.state.warps[record.cta, record.warp].seen >> event & 1)
+        return bool(self._state.warps[record.cta, record.warp].seen >> event & 1)
 
     def _reads_again(self, first: Record, earlier: Part, second: Record, address: int) -> bool:
         """Whether a warp had read these bytes already, and reads them in a round of the later copy: it lacks a wait."""
-        assert self.state is not None
         if first.writes or not second.writes or second.replaced < 0 or second.rounds.is_later(first.rounds):
             return False
         return any(
             each.instr is earlier.instr and each.covers(address, 1)
-            for one in self.state.memory.records.reads_before(first, second)
+            for one in self._state.memory.records.reads_before(first, second)
             if one.rounds != first.rounds  # else it is of the same execution, by other lanes
             for each in one.parts
         )
@@ -229,12 +217,11 @@ class Explain:
 
         So is one of an earlier round. A barrier of the writers is missing before the read, and not one after it.
         """
-        assert self.state is not None
         late = first.rounds == second.rounds or (first.engine and second.rounds.is_earlier(first.rounds))
         if (first.cta, first.warp) == (second.cta, second.warp) or not late:
             return False
         who = first.cta, first.warp
-        records = self.state.memory.records
+        records = self._state.memory.records
         before = [one for one in records.records if one is not None and one.event < first.event]
         before += (one for one in records.loose if one.event < first.event)
         before += (one for one in records.loose if one.event == first.event and id(earlier.instr) not in one.later_than)
@@ -246,8 +233,7 @@ class Explain:
 
     def _relaxed(self, first: Record, second: Record) -> Arrival | None:
         """The relaxed arrival, by the warp of the first access, that the warp of the second one waited for."""
-        assert self.state is not None
-        guard = second.guard or self.state.guards.get((second.cta, second.warp))
+        guard = second.guard or self._state.guards.get((second.cta, second.warp))
         arrival = None if guard is None else guard.barrier.by.get((first.cta, first.warp))
         if arrival is None or not is_relaxed(arrival.instr) or not arrival.seen >> first.event & 1:
             return None
@@ -258,16 +244,14 @@ class Explain:
         if second.hidden >> first.event & 1:
             return f"other lanes of warp {second.warp} waited for it, and its lanes have not met since"
         if isinstance(first.barrier, Mbarrier):
-            assert self.state is not None
-            name = self.state.named(first.barrier, second.cta)
+            name = self._state.named(first.barrier, second.cta)
             return f"{him} has not waited for phase {first.phase} of {name}, which the copy completes"
         if first.engine:
             return f"nothing that {him} waited for comes after the end of {line(earlier.instr)}"
         return f"no barrier or mbarrier that {him} waited for comes after {line(earlier.instr)}"
 
     def _name(self, record: Record, part: Part) -> str:
-        assert self.state is not None
-        of = f" of CTA {record.cta}" if self.state.launch.ctas > 1 else ""
+        of = f" of CTA {record.cta}" if self._state.launch.ctas > 1 else ""
         return crew(part.instr, record.warp) + of
 
 

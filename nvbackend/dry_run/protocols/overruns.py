@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.findings import ACCOUNTING, MISSED, ORDER
-from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
+from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier, Wait
 from nvbackend.dry_run.order.events import Warp
 from nvbackend.dry_run.order.words import counted, in_rounds, instruction, line, listed, warps
 from nvbackend.dry_run.protocols.explain import returns_early
@@ -40,35 +40,22 @@ def never_waits(state: State, step: Step, waiter: Warp, barrier: Mbarrier, phase
     return True
 
 
-def may_be_missed(state: State, barrier: Mbarrier) -> None:
-    """Waits for the phase before the one that has just ended, whose end nothing makes wait for them.
-
-    A parity tells a phase from the next one alone: a warp that looks later waits for the phase after that.
-    """
+def may_be_missed(state: State, barrier: Mbarrier, who: _Warp, wait: Wait, came: Sequence[Arrival]) -> None:
+    """The finding of a wait for the phase before the one that has just ended, to which those who `came` do not wait."""
     over = barrier.phase - 1
-    if state.is_relaxed:
-        return
-    for key, waits in state.waits.items():
-        wait = waits.get(barrier.place)
-        if wait is None or wait.guaranteed != over or not wait.event or wait.event & barrier.known[over][0]:
-            continue
-        came = [one for one in barrier.ended[over] if (one.cta, one.warp) != key]
-        if wait.barrier is not barrier or not came:
-            continue
-        who, other = (f"warp {index}{state.of_cta(cta)}" for cta, index in (key, (came[-1].cta, came[-1].warp)))
-        asks = f"waits for phase {over - 1} of {barrier.name}"
-        asks = asks if over else f"waits for {wait.wanted} of {barrier.name}, which lets it go on until phase 0 is over"
-        everybody = {key, *((one.cta, one.warp) for one in came)}
-        state.findings.add(
-            *(MISSED, barrier.name, rules.OVERRUN, wait.instr),
-            ((f"{instruction(came[-1].instr)} of {other} comes in phase {over}", came[-1].instr.location),),
-            now=in_rounds(wait.rounds), holds=partial(_have_no_atomics, state, everybody),
-            reason=f"{who} {asks}, and nothing makes {other}, which comes in "
-            f"phase {over}, wait until {who} has passed: later it would wait for phase {over + 1}",
-            fix=f"let {other} wait for {who} before {line(came[-1].instr)}, by an mbarrier on which {who} arrives "
-            f"after {line(wait.instr)}",
-        )  # fmt: skip
-        return
+    warp, other = (f"warp {index}{state.of_cta(cta)}" for cta, index in (who, (came[-1].cta, came[-1].warp)))
+    asks = f"waits for phase {over - 1} of {barrier.name}"
+    asks = asks if over else f"waits for {wait.wanted} of {barrier.name}, which lets it go on until phase 0 is over"
+    everybody = {who, *((one.cta, one.warp) for one in came)}
+    state.findings.add(
+        *(MISSED, barrier.name, rules.OVERRUN, wait.instr),
+        ((f"{instruction(came[-1].instr)} of {other} comes in phase {over}", came[-1].instr.location),),
+        now=in_rounds(wait.rounds), holds=partial(_have_no_atomics, state, everybody),
+        reason=f"{warp} {asks}, and nothing makes {other}, which comes in "
+        f"phase {over}, wait until {warp} has passed: later it would wait for phase {over + 1}",
+        fix=f"let {other} wait for {warp} before {line(came[-1].instr)}, by an mbarrier on which {warp} arrives "
+        f"after {line(wait.instr)}",
+    )  # fmt: skip
 
 
 def _have_no_atomics(state: State, warps: set[tuple[int, int]]) -> bool:

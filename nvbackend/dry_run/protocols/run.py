@@ -4,49 +4,69 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import cached_property, reduce
 from operator import or_
+from typing import TYPE_CHECKING
 from weakref import proxy
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.dry_run.in_common import check_in_common
 from nvbackend.dry_run.order.events import Warp
+from nvbackend.dry_run.order.extents import Outside
+from nvbackend.dry_run.order.record import Part, Record
 from nvbackend.dry_run.protocols.collisions import Collisions
-from nvbackend.dry_run.protocols.deadlocks import Deadlocks
 from nvbackend.dry_run.protocols.exchanges import Exchanges
-from nvbackend.dry_run.protocols.explain import Explain
-from nvbackend.dry_run.protocols.left_out import Astray, LeftOut, TooMany
 from nvbackend.dry_run.protocols.lifetimes import Lifetimes
 from nvbackend.dry_run.protocols.operations import Operations
 from nvbackend.dry_run.protocols.signals import Signals
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.protocols.synchronise import ThreadBarriers
-from nvbackend.dry_run.protocols.tensor import Tensors
 from nvbackend.dry_run.seam import BLOCKED, DONE, Launch, Outcome, Step
 from nvbackend.dry_run.sums import Sums
 from nvbackend.intrinsics.row.row import Effect
 from nvbackend.intrinsics.row.semantics import Budget, Completion, FenceOf, Scope, Semantics
 from nvbackend.isel.machine.function import MachineInstr
 
+if TYPE_CHECKING:
+    from nvbackend.dry_run.protocols.deadlocks import Deadlocks
+    from nvbackend.dry_run.protocols.tensor import Tensors
+
 _Handler = Callable[["Run", Step], Outcome]
 _Executes = tuple[_Handler, bool, bool]
 """What executes an instruction, whether its lanes may learn what others have done, and whether they meet for it."""
+
+
+class _Explained:
+    """What `Explain` turns into findings. It is imported for the first one: most kernels have none."""
+
+    state: State
+
+    def conflict(self, first: Record | None, second: Record, part: Part, cta: int, address: int, why: str) -> None:
+        from nvbackend.dry_run.protocols.explain import Explain
+
+        Explain(self.state).conflict(first, second, part, cta, address, why)
+
+    def left(self, record: Record, part: Part, outside: Outside) -> None:
+        from nvbackend.dry_run.protocols.explain import Explain
+
+        Explain(self.state).left(record, part, outside)
 
 
 class Run:
     """What judges the steps of one run (`seam.Protocols`)."""
 
     def __init__(self, launch: Launch) -> None:
-        explain = Explain()
-        self._state = State(launch, explain.conflict, explain.left)
-        explain.state = proxy(self._state)  # which has it: a run goes by its references, as soon as it is over
+        explained = _Explained()
+        self._state = State(launch, explained.conflict, explained.left)
+        explained.state = proxy(self._state)  # which has it: a run goes by its references, as soon as it is over
         self._signals = Signals(self._state)
         self._threads = ThreadBarriers(self._state)
         self._exchanges = Exchanges(self._state)
         self._operations = Operations(self._state, self._signals, self._exchanges)
-        self._tensors, self._sums = Tensors(self._state), Sums(self._state)
+        self._tensors: Tensors | None = None
+        """What few kernels have."""
+        self._sums = Sums(self._state)
         self._lifetimes = Lifetimes(self._state)
-        self._deadlocks = Deadlocks(self._state, self._signals, self._threads)
         self._collisions = Collisions(self._state)
         self._executes: dict[int, _Executes] = {}
         self._is_stuck = False
@@ -97,7 +117,9 @@ class Run:
 
     def deadlock(self, waiting: Sequence[Step]) -> None:
         """No warp can go on; these are the steps that wait."""
-        self._is_stuck = self._tensors.is_stuck = True
+        self._is_stuck = True
+        if self._tensors is not None:
+            self._tensors.is_stuck = True
         self._flush()
         self._waiting = waiting
         self._deadlocks.explain(waiting)
@@ -116,12 +138,28 @@ class Run:
         self._flush()
         if whole and not self._is_stuck:
             self._lifetimes.finish()
-            self._tensors.finish()
+            if self._tensors is not None:
+                self._tensors.finish()
         if self._state.findings:
+            from nvbackend.dry_run.protocols.left_out import Astray, LeftOut, TooMany
+
             LeftOut(self._state).find()
             TooMany(self._state).find()
             Astray(self._state).find()
         return self._state.findings.causes()
+
+    @cached_property
+    def _deadlocks(self) -> Deadlocks:
+        from nvbackend.dry_run.protocols.deadlocks import Deadlocks
+
+        return Deadlocks(self._state, self._signals, self._threads)
+
+    def _of_tensors(self) -> Tensors:
+        if self._tensors is None:
+            from nvbackend.dry_run.protocols.tensor import Tensors
+
+            self._tensors = Tensors(self._state)
+        return self._tensors
 
     def _flush(self) -> None:
         for warp in self._state.warps.values():
@@ -156,12 +194,12 @@ class Run:
             elif said.of is FenceOf.MEMORY:
                 warp.fence_memory()
         if said.of in (FenceOf.BEFORE_SYNC, FenceOf.AFTER_SYNC):
-            self._tensors.fence(step, said.of)
+            self._of_tensors().fence(step, said.of)
         return DONE
 
     def _tensor_memory(self, step: Step) -> Outcome:
         self._access(step)
-        return self._tensors.allocate(step)
+        return self._of_tensors().allocate(step)
 
     def _issue(self, step: Step) -> Outcome:
         self._signals.went_on(self._state.warp(step))
@@ -173,7 +211,7 @@ class Run:
         outcome, event, known = self._operations.issue(step)
         self._lifetimes.reach(step, 1 << event)
         if step.facts.of_tensors:
-            self._tensors.access(step, event, known)
+            self._of_tensors().access(step, event, known)
         elif step.facts.together:
             self._sums.multiply(step)
         return outcome

@@ -12,10 +12,8 @@ from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.dry_run.order.footprints import lanes_of, multicast_mask, number
 from nvbackend.dry_run.order.record import Part
 from nvbackend.dry_run.order.words import after_rounds, counted, in_rounds, instruction, line, touch_of
-from nvbackend.dry_run.protocols.explain import leaves, right_parity
 from nvbackend.dry_run.protocols.hand_overs import tracked
 from nvbackend.dry_run.protocols.lifetimes import MBARRIER_BYTES, Overwritten, is_none
-from nvbackend.dry_run.protocols.overruns import may_be_missed, never_waits, reads_too_early, taken_by_others
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import BLOCKED, DONE, RANK_SHIFT, Outcome, Step, Unknown
 from nvbackend.dry_run.values.lanes import lanes_in
@@ -93,6 +91,8 @@ class Signals:
             return None
         extents = state.memory.extents
         if not extents.holds(step.instr, BARRIER, place[1], MBARRIER_BYTES):
+            from nvbackend.dry_run.protocols.explain import leaves
+
             outside = extents.leaves(Part(step.instr, place[1], MBARRIER_BYTES, BARRIER))
             assert outside is not None
             who = f"{instruction(step.instr)} of warp {warp.index}"
@@ -226,8 +226,10 @@ class Signals:
         left = min(left, barrier.pending)
         barrier.count -= drops
         barrier.pending -= left
-        if barrier.advance(warp):
-            may_be_missed(self._state, barrier)
+        if barrier.advance(warp) and (overtaken := self._state.overtaken(barrier)):
+            from nvbackend.dry_run.protocols.overruns import may_be_missed
+
+            may_be_missed(self._state, barrier, *overtaken)
 
     def _again(self, step: Step, warp: Warp, barrier: Mbarrier, arrival: Arrival) -> bool:
         """Whether a warp that comes to a full phase came to it in another round: it does not wait for its end."""
@@ -296,6 +298,8 @@ class Signals:
         many &= not twice
         guard = self._state.guards.get((warp.cta, warp.index))
         if guard is not None and not guard.learnt and guard.guaranteed and not many:
+            from nvbackend.dry_run.protocols.explain import right_parity
+
             self._state.findings.add(
                 *(PARITY, guard.barrier.name, rules.PARITY, guard.instr),
                 ((f"what relies on it: {instruction(step.instr)}", step.instr.location),),
@@ -374,6 +378,9 @@ class Signals:
         for barrier in barriers:
             over = barrier.over(warp)
             if not barrier.has_passed(parity) and over & 1 != parity:
+                from nvbackend.dry_run.protocols.explain import right_parity
+                from nvbackend.dry_run.protocols.overruns import never_waits, reads_too_early, taken_by_others
+
                 if never_waits(self._state, step, warp, barrier, over) or reads_too_early(self._state, barrier, over):
                     continue
                 last = barrier.last[0]

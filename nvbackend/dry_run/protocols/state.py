@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from nvbackend.dry_run.findings import Findings
 from nvbackend.dry_run.objects.barriers import Barrier
 from nvbackend.dry_run.objects.groups import Groups, Issued
-from nvbackend.dry_run.objects.mbarriers import Invalidated, Mbarrier, Place, Wait
+from nvbackend.dry_run.objects.mbarriers import Arrival, Invalidated, Mbarrier, Place, Wait
 from nvbackend.dry_run.order.atomics import Atomics
 from nvbackend.dry_run.order.events import Events, Warp
 from nvbackend.dry_run.order.extents import Extents
@@ -100,6 +100,23 @@ class State:
     def named(self, barrier: Mbarrier, cta: int = -1) -> str:
         """The name of an mbarrier, with its CTA where this is not `cta`, and there are several."""
         return barrier.name if barrier.place[0] == cta else f"{barrier.name}{self.of_cta(barrier.place[0])}"
+
+    def overtaken(self, barrier: Mbarrier) -> tuple[tuple[int, int], Wait, list[Arrival]] | None:
+        """A wait for the phase before the one that has just ended: its warp, and who came without waiting for it.
+
+        A parity tells a phase from the next one alone: a warp that looks later waits for the phase after that.
+        """
+        if self.is_relaxed:
+            return None
+        over = barrier.phase - 1
+        for who, waits in self.waits.items():
+            wait = waits.get(barrier.place)
+            if wait is None or wait.guaranteed != over or not wait.event or wait.event & barrier.known[over][0]:
+                continue
+            came = [one for one in barrier.ended[over] if (one.cta, one.warp) != who]
+            if wait.barrier is barrier and came:
+                return who, wait, came
+        return None
 
     def alive(self, cta: int) -> int:
         """How many warps of a CTA have not ended."""
