@@ -219,7 +219,7 @@ class Ring(KnownAttributes, Generic[Tile]):
         if in_flight == 0:
             self._release(walk, index, when=None)
         else:
-            self._release(walk, walk.before(index), when=walk.unreleased != 0)
+            self._release(walk, walk.before(index), when=walk.unreleased != 0, kept=facts.STAGE_BEFORE)
             walk.unreleased.set(1)
         walk.advance()
 
@@ -280,7 +280,7 @@ class Ring(KnownAttributes, Generic[Tile]):
         """Give back the stage that drain(in_flight=1) still holds. Its mma must be drained (pipeline.in-flight)."""
         walk = self._role("release")
         self._check_drained("ring.release()", "the last stage", "put k.wgmma.wait_group(0) before this line")
-        self._release(walk, walk.before(walk.index.value), when=walk.unreleased != 0)
+        self._release(walk, walk.before(walk.index.value), when=walk.unreleased != 0, kept=facts.LAST_STAGE)
         walk.unreleased.set(0)
 
     def finish(self) -> None:
@@ -293,12 +293,13 @@ class Ring(KnownAttributes, Generic[Tile]):
             self._k.mbarrier.wait(walk.empty + walk.index.value, walk.phase ^ 1)
             walk.advance()
 
-    def _release(self, walk: Walk, index: Value, when: Value | None) -> None:
-        """One thread for each CTA of the multicast arrives at that CTA's `empty` barrier."""
+    def _release(self, walk: Walk, index: Value, when: Value | None, kept: int | None = None) -> None:
+        """One thread for each CTA of the multicast arrives at that CTA's `empty` barrier; `kept` says which stage."""
         k = self._k
         thread = k.thread_id("linear") % WARPGROUP_SIZE
         chosen = thread < self.peers if when is None else (thread < self.peers) & when
         known = {} if self._roles.consuming is None else {facts.ARRIVALS: self._readers * self.peers}
+        known |= {} if kept is None else {facts.RELEASES: kept}
         barrier, space = mbarrier_address(k.core, walk.empty + index), "cta"
         if self.peers > 1:
             barrier, space = k.cluster.map_to_peer(barrier, thread), "cluster"

@@ -12,6 +12,7 @@ from nvbackend.dry_run.findings import ACCOUNTING, DEADLOCK, INVERTED, Notes
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.order.footprints import number
 from nvbackend.dry_run.order.words import counted, in_rounds, instruction, line, listed, warps
+from nvbackend.dry_run.protocols.kept_stages import release_left_out
 from nvbackend.dry_run.protocols.left_out import Astray, cause_in_turns
 from nvbackend.dry_run.protocols.overruns import (
     arrivals_beside,
@@ -242,11 +243,9 @@ class Deadlocks:
             return
         by_parity, wanted = _wanted(step)
         others = [other for other in waiting if other is not step]
-        if sides is None:
-            fix = fix or self._arrive(step, barrier, wanted if by_parity else -1)
-            self._deadlock(DEADLOCK, step, barrier, others, fix)
-        else:
-            self._deadlock(DEADLOCK, step, barrier, others, sides.fix, sides.reason)
+        fix = release_left_out(self._state, step, barrier) or (fix if sides is None else sides.fix)
+        fix = fix or self._arrive(step, barrier, wanted if by_parity else -1)
+        self._deadlock(DEADLOCK, step, barrier, others, fix, "" if sides is None else sides.reason)
 
     def _deadlock(
         self, class_: int, step: Step, barrier: Mbarrier, others: Sequence[Step], fix: str, steps: str = ""

@@ -51,6 +51,10 @@ SCALE_D = "scale_d"
 """What an mma does with its accumulator, where that is a constant: 1 to add to it, 0 to overwrite it."""
 MAP = "map"
 """Which tensor map in memory it works on: equal numbers are equal addresses in one CTA, each time."""
+RELEASES = "releases"
+"""Which stage of a ring an arrival gives back, where that is not the one that was drained last but a kept one."""
+STAGE_BEFORE, LAST_STAGE = 0, 1
+"""The stage before, by ring.drain(in_flight=1), or the last one, by ring.release()."""
 UNUSED = "unused"
 """1 where the kernel uses none of the values that were read from registers."""
 
