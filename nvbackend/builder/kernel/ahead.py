@@ -8,6 +8,7 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from nvbackend.builder.kernel.turns import ShortTurns
 from nvbackend.diagnostics.arguments import wrong_arguments
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Ahead:
         self._is_begun = False
         self._is_judged = Event()
         self._is_refused = False
+        self._turns = ShortTurns()
 
     def __enter__(self) -> Ahead:
         return self
@@ -51,6 +53,7 @@ class Ahead:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._turns.end()
         if not self._is_judged.is_set():
             self._is_refused = True
             self._is_judged.set()
@@ -78,6 +81,7 @@ class Ahead:
             with contextlib.suppress(RuntimeError):  # no more threads: the steps are left for the end
                 thread.start()
                 self._thread = thread
+                self._turns.begin()
             if self._options.get("assemble", True) in (True, None) and self._options.get("tool") is None:
                 ask_early()
 
