@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from operator import index
 
 from nvbackend.builder.core.control import Control
 from nvbackend.builder.core.core import Core
@@ -109,7 +110,7 @@ class Threads:
     def one_thread(self, warp_index: int = 0) -> Iterator[None]:
         """`k.one_thread`."""
         warps = self._k.threads // WARP_SIZE
-        if not 0 <= warp_index < warps:
+        if not 0 <= index(warp_index) < warps:
             rules.WARP.fail(given=warp_index, warps="0 alone" if warps == 1 else f"0 to {warps - 1}")
         coming = self._coming_warps()
         if coming and warp_index not in coming:

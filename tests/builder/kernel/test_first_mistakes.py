@@ -36,6 +36,7 @@ INSIDE = [
     (lambda k, x, n: 1.0 / n, "value.constant", "1.0 is not a value of s32", ".to(nvb.f32)"),
     (lambda k, x, n: (n < 3) * 2.0, "value.type", "not pred and float", "k.select"),
     (lambda k, x, n: k.shared(f32, n), "call.argument", "known only when the kernel runs", "k.shared("),
+    (lambda k, x, n: k.one_thread(n).__enter__(), "call.argument", "known only when the kernel runs", "k.one_thread("),
     (lambda k, x, n: k.shared("float32", 4), "call.argument", "not 'float32' (a str): use nvb.f32", "k.shared("),
     (lambda k, x, n: k.shared(np.int32, 4), "call.argument", "(a type): use nvb.s32", "k.shared("),
     (lambda k, x, n: x[0].to(float), "call.argument", "(a type): use nvb.f32", "Value.to("),
