@@ -35,10 +35,7 @@ CONSTANT_RANGE = Rule(
 NO_TRUTH_VALUE = Rule(
     id="value.truth",
     message="a run-time value has no truth value while the kernel is being built",
-    fix="use `with k.if_(condition):`, or `k.select(condition, a, b)` where both may be computed: of "
-    "`x[i] if i < n else 0.0` it would load x[i] in every thread, also out of bounds; `with k.loop():` and "
-    "`k.break_if(condition)` for while; `(a < b) & (b < c)`, `|` and `~` instead of and, or, not; `k.math.max` and "
-    "`k.math.min` instead of max and min",
+    fix="{advice}",
     why="Python's `if` would decide once, at build time, for every thread.",
     reference="docs/guide.md, A first kernel",
 )

@@ -17,6 +17,7 @@ from nvbackend.builder.scopes.names import check_name
 from nvbackend.builder.values.attributes import missing_attribute
 from nvbackend.builder.values.instead import instead
 from nvbackend.builder.values.math_policy import MathPolicy
+from nvbackend.builder.values.truth import refuse_truth
 from nvbackend.diagnostics import Uncopied, printed, user_facing
 from nvbackend.diagnostics.boundary import plain_number
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType, pred, s32, s64, tf32, u32
@@ -205,7 +206,7 @@ class Arithmetic(Uncopied):
     __hash__ = object.__hash__
 
     def __bool__(self) -> bool:  # noqa: PLE0304
-        rules.NO_TRUTH_VALUE.fail()
+        refuse_truth()
 
     def __format__(self, spec: str) -> str:
         rules.NO_NUMBER.fail(

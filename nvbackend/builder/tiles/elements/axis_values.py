@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from nvbackend.builder.core.variables import Variable, make_variable
 from nvbackend.builder.ops.combine import Operation, combining
-from nvbackend.builder.scopes.rules import NO_TRUTH_VALUE
 from nvbackend.builder.tiles.elements.across_warps import AXES, over_threads
 from nvbackend.builder.tiles.elements.rules import OTHER
 from nvbackend.builder.values.attributes import missing_attribute, refuse_assignment
+from nvbackend.builder.values.truth import refuse_truth
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import Uncopied, run_callback, user_facing
 
@@ -30,7 +30,7 @@ class _Arithmetic(Uncopied, ABC):
         """The values that they go by."""
 
     def __bool__(self) -> bool:  # noqa: PLE0304 (it never returns)
-        NO_TRUTH_VALUE.fail()
+        refuse_truth()
 
     def _with(self, function: Callable[..., Operand], other: AxisValues | AxisVariable | Operand) -> AxisValues:
         if isinstance(other, Sequence):  # the elements of the tile know which of them belong to each value

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, overload
 
 from nvbackend.builder.ops.combine import Operation, combining
-from nvbackend.builder.scopes.rules import NO_TRUTH_VALUE
 from nvbackend.builder.tiles.axpby import Axpby
 from nvbackend.builder.tiles.coordinates import Inside
 from nvbackend.builder.tiles.elements.across_warps import AXES, over_threads
@@ -19,6 +18,7 @@ from nvbackend.builder.tiles.register_tensor import make_registers
 from nvbackend.builder.tiles.tensor import Tensor
 from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.entries import Entries
+from nvbackend.builder.values.truth import refuse_truth
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import run_callback, user_facing
 from nvbackend.intrinsics.row.types import ElementType
@@ -67,7 +67,7 @@ class TileValues(KnownAttributes, Entries[Value]):
         return super().__getitem__(index)
 
     def __bool__(self) -> bool:  # noqa: PLE0304 (it never returns)
-        NO_TRUTH_VALUE.fail()
+        refuse_truth()
 
     # -- coordinates ------------------------------------------------------------------------------------------------
 
