@@ -13,22 +13,20 @@ from functools import cache
 from types import MappingProxyType
 from typing import NoReturn
 
-from nvbackend.atoms import umma, warpgroup
+from nvbackend.atoms import warpgroup
 from nvbackend.atoms.atom import MmaAtom
 from nvbackend.atoms.rules import NAME, NOT_HERE, ROW
-from nvbackend.atoms.spellings import CPP_TYPES, upper
-from nvbackend.atoms.umma import KIND_NAMES, SPARSE_FP4, ULTRA, umma_atom, vector_size
-from nvbackend.atoms.warp import warp_atom, warp_atoms
+from nvbackend.atoms.spellings import upper
 from nvbackend.atoms.warpgroup import warpgroup_atoms
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.mma import mma, tcgen05, wgmma
+from nvbackend.intrinsics.mma import families, wgmma
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import (
     BY_NAME,
     ElementType,
 )
 from nvbackend.intrinsics.words.smem_descriptor import Major
-from nvbackend.intrinsics.words.tcgen05_descriptor import FORMS, InstructionDescriptor
+from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
 
 _SHAPE = r"(?P<m>[0-9]{{1,9}}){}(?P<n>[0-9]{{1,9}}){}(?P<k>[0-9]{{1,9}})"
 _TYPES = r"(?P<{}>[a-z]+\d\w*?)_(?P<{}>[a-z]+\d\w*?)_(?P<{}>[a-z]+\d\w*?)"
@@ -64,71 +62,6 @@ def _element(text: str) -> ElementType | None:
     return BY_NAME.get("b1" if lower == "u1" else lower)
 
 
-_KINDS = "|".join(dict.fromkeys((*KIND_NAMES.values(), SPARSE_FP4, ULTRA)))
-_NAME = (
-    rf"SM(?:100_MMA|103)_(?P<kind>{_KINDS})(?P<group>_2x1SM|_WS)?_(?P<operands>SS|TS)(?P<end>_SPARSE|_VS)?"
-    r"<(?P<parts>[^<>]*)>"
-)
-_MAJORS = ("Major::K", "Major::MN")
-_EXTENT = "[0-9]{1,9}"
-_NAMED_VECTORS = KIND_NAMES["mxf4"]
-"""CuTe's names of the kinds that say how many elements share a scale factor."""
-
-
-def umma_named(text: str) -> MmaAtom | None:
-    """The atom of a name of tcgen05 without namespaces, None where it has not the parts of one.
-
-    Raises tcgen05.types, tcgen05.modifier, tcgen05.m and tcgen05.n.
-    """
-    match = re.fullmatch(_NAME, text)
-    if match is None:
-        return None
-    sparse, ultra = match["end"] == "_SPARSE", match["kind"] == ULTRA
-    if ultra is not text.startswith("SM103_") or ultra is not (match["end"] == "_VS"):
-        return None
-    name = _NAMED_VECTORS if ultra or (sparse and match["kind"] == SPARSE_FP4) else match["kind"]
-    for kind in (kind for kind, known in KIND_NAMES.items() if known == name):
-        descriptor = _descriptor(kind, match["parts"].split(", "), sparse=sparse, k96=ultra)
-        if descriptor is not None and (match["group"] != "_WS" or kind in tcgen05.DENSE_KINDS):
-            return umma_atom(
-                descriptor,
-                cta_group=2 if match["group"] == "_2x1SM" else 1,
-                a_in_tmem=match["operands"] == "TS",
-                weight_stationary=match["group"] == "_WS",
-            )
-    return None
-
-
-def _descriptor(kind: str, parts: list[str], *, sparse: bool, k96: bool) -> InstructionDescriptor | None:
-    """The instruction descriptor of a name's parameters, None where they are not those of the kind."""
-    if k96 and FORMS[kind].k != FORMS["mxf4nvf4"].k:
-        return None
-    scaled, named = tcgen05.KINDS[kind].block_scale, KIND_NAMES[kind] == _NAMED_VECTORS
-    types, numbers = 4 if scaled else 3, 3 if named else 2
-    texts, integers, majors = parts[:types], parts[types : types + numbers], parts[types + numbers :]
-    if not (all(text in CPP_TYPES for text in texts) and all(re.fullmatch(_EXTENT, integer) for integer in integers)):
-        return None
-    if len(majors) != 2 or not set(majors) <= set(_MAJORS):
-        return None
-    a, b, d, *scale = (CPP_TYPES[text] for text in texts)
-    m, n, *vector = map(int, integers)
-    if vector and vector_size(kind, sparse) != vector[0]:
-        return None
-    return InstructionDescriptor(
-        kind=kind,
-        m=m,
-        n=n,
-        a=a,
-        b=b,
-        d=d,
-        scale=scale[0] if scale else None,
-        sparse=sparse,
-        transpose_a=majors[0].endswith("MN"),
-        transpose_b=majors[1].endswith("MN"),
-        k96=k96,
-    )
-
-
 _NAMESPACES = r"(?:cute::|UMMA::|SM103::|(?<!SM90::)GMMA::|SM120::(?:BLOCKSCALED::)?(?:SPARSE::)?)"
 _SHORT_NAMES = r"SM90::(?:GMMA::)?MMA_"
 _USUAL_MODIFIERS = r"(?:(?<=[<,])(?:ScaleIn::One|Saturate::False|SparseSel::Zero),?)+>$"
@@ -152,6 +85,8 @@ def atom(name: str) -> MmaAtom:
     """
     if len(name) > _LONGEST:
         NAME.fail(given=f"{name[:_QUOTED]}... ({len(name)} letters)", nearest="")
+    from nvbackend.atoms.umma_names import umma_named
+
     text = _canonical(name)
     known = _known().get(text) or umma_named(text)
     if known is None:
@@ -172,11 +107,16 @@ def atom_of(
     The majorness of a wgmma's operands, and all that the `descriptor` of a tcgen05.mma says, are not in the row. Raises
     atom.row for other rows and for what is missing or does not belong to the row.
     """
-    if row.family == mma.FAMILY:
+    if row.family == families.MMA:
+        from nvbackend.atoms.warp import warp_atom
+        from nvbackend.intrinsics.mma import mma
+
         return warp_atom(mma.instruction_of(row))
     if row.opcode == wgmma.MMA_ASYNC:
         return warpgroup.atom_of_row(row, a_major, b_major)
-    if row.opcode in (tcgen05.MMA, tcgen05.MMA_WS):
+    if row.opcode in (families.TCGEN05_MMA, families.TCGEN05_MMA_WS):
+        from nvbackend.atoms import umma
+
         return umma.atom_of_row(row, descriptor)
     ROW.fail(row=row.ptx, problem="it is not an mma", instead="use a row of mma.sync, wgmma.mma_async or tcgen05.mma")
 
@@ -192,6 +132,8 @@ def _canonical(name: str) -> str:
 @cache
 def _known() -> Mapping[str, MmaAtom]:
     """Every atom that its name determines, by name; some of sm_75 also by the name that CuTe repeats for sm_80."""
+    from nvbackend.atoms.warp import warp_atoms
+
     atoms: dict[str, MmaAtom] = {}
     for atom in (*warp_atoms(), *warpgroup_atoms()):
         atoms.setdefault(atom.name, atom)

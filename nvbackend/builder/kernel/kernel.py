@@ -44,7 +44,6 @@ from nvbackend.isel.machine.clusters import needs_cluster
 from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.machine.register_room import LAUNCH_REGISTERS
 from nvbackend.isel.target.target import Target
-from nvbackend.isel.verify.own_rules import checked_rules
 from nvbackend.isel.verify.verify import verify
 from nvbackend.launch_calls import NotLoaded
 from nvbackend.signature import Extents, LaunchBounds, Parameter, Pointer, Scalar, Shape, Signature, TensorMap
@@ -106,7 +105,11 @@ class KernelBuilder(Operations):
         core = Core(name, parsed, function, bounds=self._bounds, cached_storage=True, debug=debug, math=policy)
         super().__init__(core)
         claim(function, self)
-        self._rules = checked_rules(rules)
+        self._rules: tuple[Rule, ...] = ()
+        if type(rules) is not tuple or rules:
+            from nvbackend.isel.verify.own_rules import checked_rules
+
+            self._rules = checked_rules(rules)
         core.allowances.own = [rule.id for rule in self._rules]
         core.allowances.of_kernel(allow)
         core.allowances.of_severity(severity or {})

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from nvbackend.cli.targets import every_target, in_short, verdict
 from nvbackend.cli.text import count, paragraph
 from nvbackend.intrinsics.maps.rows import CellMap, FragmentMap, cell_maps
-from nvbackend.intrinsics.mma import tcgen05
+from nvbackend.intrinsics.mma import families
 from nvbackend.intrinsics.mma.emulation import emulation
 from nvbackend.intrinsics.row.row import Effect, Intrinsic, Role, Row, RowOperand
 from nvbackend.intrinsics.row.semantics import (
@@ -37,7 +37,7 @@ _EFFECTS = {
 
 def told_cells(row: Row) -> Iterator[str]:
     """The places of some elements of each operand in tensor memory, for each M that the row's kind has."""
-    if row.opcode not in (tcgen05.MMA, tcgen05.MMA_WS):
+    if row.opcode not in (families.TCGEN05_MMA, families.TCGEN05_MMA_WS):
         return
     legal = legal_m(request_of(row))
     for cells in cell_maps(row):

@@ -12,7 +12,8 @@ from functools import cache
 
 from nvbackend.intrinsics.copy import tcgen05_semantics as semantics
 from nvbackend.intrinsics.copy.tcgen05_semantics import FENCES
-from nvbackend.intrinsics.mma.tcgen05 import CTA_GROUPS, FAMILY, PTX
+from nvbackend.intrinsics.mma.families import TCGEN05 as FAMILY
+from nvbackend.intrinsics.mma.tcgen05 import CTA_GROUPS, PTX
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import (
     Asm,

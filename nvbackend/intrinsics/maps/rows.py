@@ -18,7 +18,7 @@ from nvbackend.intrinsics.maps import matrix as fragments_matrix
 from nvbackend.intrinsics.maps import tcgen05 as fragments_tcgen05
 from nvbackend.intrinsics.maps import tcgen05 as tcgen05_operand_cells
 from nvbackend.intrinsics.mma import block_scale as mma_block_scale
-from nvbackend.intrinsics.mma import mma, tcgen05, wgmma
+from nvbackend.intrinsics.mma import families, mma, tcgen05, wgmma
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.row.types import ElementType, f16
@@ -202,7 +202,7 @@ def cell_maps(row: Row) -> Iterator[CellMap]:
     The instruction descriptor has M and N, so not each of these M need be legal for the kind.
     """
     axes: dict[str, Any] = dict(row.axes)
-    if row.opcode not in (tcgen05.MMA, tcgen05.MMA_WS):
+    if row.opcode not in (families.TCGEN05_MMA, families.TCGEN05_MMA_WS):
         return
     form = (axes["cta_group"], axes["weight_stationary"], axes["sparse"])
     for (*other, m), layout in fragments_tcgen05.ACCUMULATOR_LAYOUTS.items():
@@ -257,8 +257,8 @@ def _metadata_cells(kind: str, m: int) -> CellMap:
 
 FRAGMENT_MAPS: dict[str, Callable[[Row], Iterator[FragmentMap]]] = {
     wgmma.fence().family: _wgmma,
-    mma.FAMILY: _mma,
-    tcgen05.FAMILY: _tcgen05,
+    families.MMA: _mma,
+    families.TCGEN05: _tcgen05,
     **dict.fromkeys(("ldmatrix", "stmatrix"), _matrix),
     matrix_move.movmatrix().family: _movmatrix,
 }

@@ -18,6 +18,7 @@ from nvbackend.intrinsics.fragments import mma as fragments_mma
 from nvbackend.intrinsics.mma import block_scale as mma_block_scale
 from nvbackend.intrinsics.mma import dense as mma_dense
 from nvbackend.intrinsics.mma import sparse as mma_sparse
+from nvbackend.intrinsics.mma.families import MMA as FAMILY
 from nvbackend.intrinsics.mma.form import SP, Form, MmaInstruction, narrow
 from nvbackend.intrinsics.row.row import (
     Asm,
@@ -38,8 +39,6 @@ from nvbackend.intrinsics.row.types import ElementType, b1, f16, f32, f64
 
 FORMS: tuple[Form, ...] = (*mma_dense.FORMS, *mma_sparse.FORMS, *mma_block_scale.FORMS)
 """The whole lattice."""
-FAMILY = "mma"
-"""What the rows call themselves."""
 
 
 @cache

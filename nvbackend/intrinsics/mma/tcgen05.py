@@ -15,6 +15,9 @@ from collections.abc import Iterator
 from functools import cache
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
+from nvbackend.intrinsics.mma.families import TCGEN05 as FAMILY
+from nvbackend.intrinsics.mma.families import TCGEN05_MMA as MMA
+from nvbackend.intrinsics.mma.families import TCGEN05_MMA_WS as MMA_WS
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import (
     Asm,
@@ -31,9 +34,6 @@ from nvbackend.intrinsics.row.row import (
 )
 from nvbackend.intrinsics.row.semantics import Completion, Proxy, Semantics, reads, writes
 
-FAMILY = "tcgen05"
-MMA = "tcgen05.mma"
-MMA_WS = "tcgen05.mma.ws"
 CTA_GROUPS = (1, 2)
 """CTAs whose tensor cores work together on one instruction."""
 SCALE_INPUT_D = tuple(range(16))

@@ -25,6 +25,8 @@ from nvbackend.intrinsics.fragments.wmma import (
     register_count,
     spelled_shape,
 )
+from nvbackend.intrinsics.mma.families import WMMA as FAMILY
+from nvbackend.intrinsics.mma.families import WMMA_MMA as MMA
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import (
     Effect,
@@ -46,9 +48,6 @@ _ALIGNED_PTX: PtxVersion = (6, 3)
 _AMPERE_PTX: PtxVersion = (7, 0)
 _AND_POPC_PTX: PtxVersion = (7, 1)
 
-FAMILY = "wmma"
-MMA = "wmma.mma"
-"""The opcode of the multiplication."""
 SPACES: dict[str | None, RegisterClass] = {
     None: RegisterClass.GENERIC,
     "global": RegisterClass.GLOBAL,

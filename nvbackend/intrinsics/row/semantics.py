@@ -212,6 +212,9 @@ class Budget(_Word):
     LOWER = "dec"
 
 
+_OF_TENSOR_MEMORY = (Completion.COMMIT, Completion.LOAD_WAIT, Completion.STORE_WAIT)
+
+
 @record
 @dataclass(frozen=True)
 class Semantics:
@@ -260,6 +263,12 @@ class Semantics:
     def completion(self) -> Completion | None:
         """What completes the asynchronous operations of which it is a step."""
         return self.issues or self.commits or self.awaits or self.tracks
+
+    @cached_property
+    def is_of_tensor_memory(self) -> bool:
+        """Whether it is an instruction of tcgen05."""
+        fences = self.fence is not None and self.fence.of in (FenceOf.BEFORE_SYNC, FenceOf.AFTER_SYNC)
+        return fences or self.tensor_memory is not None or self.completion in _OF_TENSOR_MEMORY
 
     def arrives_at(self, scope: Scope) -> bool:
         """Whether it arrives at a barrier of threads of this scope."""

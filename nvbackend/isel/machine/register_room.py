@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nvbackend.diagnostics import Diagnostic, Rule
-from nvbackend.intrinsics.mma import mma, wmma
+from nvbackend.intrinsics.mma import families
 from nvbackend.intrinsics.row.row import RegisterClass, Row
 from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE, Completion
 from nvbackend.intrinsics.row.types import ElementType, b1, bf16, f16, f32, f64, s4, s8, tf32, u4, u8
@@ -55,13 +55,15 @@ def registers_needed(row: Row, target: Target) -> int:
             for operand in row.operands
             if operand.name in _DATA and operand.register is not RegisterClass.B64
         )
-    if row.family == mma.FAMILY:
+    if row.family == families.MMA:
         return _of_mma(row, target)
-    return _of_wmma(row, target) if row.opcode == wmma.MMA else 0
+    return _of_wmma(row, target) if row.opcode == families.WMMA_MMA else 0
 
 
 def _of_mma(row: Row, target: Target) -> int:
     """What the data of one mma take, or those that ptxas expands it to."""
+    from nvbackend.intrinsics.mma import mma
+
     shape, a = mma.instruction_of(row).shape, row.axes["a"]
     assert isinstance(a, ElementType)
     if target.number >= _BLACKWELL and a in _EXPANDED and (a is b1 or shape[0] < _WIDE):

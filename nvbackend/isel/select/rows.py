@@ -15,7 +15,7 @@ from typing import Any
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, raise_all
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.copy import tma
-from nvbackend.intrinsics.mma import mma, tcgen05, wgmma, wmma
+from nvbackend.intrinsics.mma import families, wgmma
 from nvbackend.intrinsics.row.row import Role, Row, RowOperand
 from nvbackend.intrinsics.row.semantics import Completion, MbarrierUse
 from nvbackend.intrinsics.sync.mbarrier import test_wait_parity
@@ -39,10 +39,6 @@ from nvbackend.isel.operands.sync import (
     check_parity,
     check_transaction_count,
 )
-from nvbackend.isel.select.mma import request as mma_request
-from nvbackend.isel.select.mma import select as mma_select
-from nvbackend.isel.select.tcgen05 import request as tcgen05_request
-from nvbackend.isel.select.tcgen05 import select as tcgen05_select
 from nvbackend.isel.select.tma import request as tma_request
 from nvbackend.isel.select.tma import select as tma_select
 from nvbackend.isel.select.wgmma import request as wgmma_request
@@ -140,15 +136,21 @@ def asked_of(row: Row, immediates: Mapping[str, int] | None = None) -> RowReques
     """What selects `row` with these `immediates`; None for a row that no request asks for."""
     if row.opcode == wgmma.MMA_ASYNC:
         return RowRequest(wgmma_request.request_of(row, immediates), wgmma_select.GATES, wgmma_select.row_of)
-    if row.family == mma.FAMILY:
+    if row.family == families.MMA:  # what a kernel has none of is not imported
+        from nvbackend.isel.select.mma import request as mma_request
+        from nvbackend.isel.select.mma import select as mma_select
+
         return RowRequest(mma_request.request_of(row, immediates), mma_select.GATES, mma_select.row_of)
-    if row.opcode in (tcgen05.MMA, tcgen05.MMA_WS):
+    if row.opcode in (families.TCGEN05_MMA, families.TCGEN05_MMA_WS):
+        from nvbackend.isel.select.tcgen05 import request as tcgen05_request
+        from nvbackend.isel.select.tcgen05 import select as tcgen05_select
+
         return RowRequest(tcgen05_request.request_of(row), tcgen05_select.GATES, tcgen05_select.row_of)
-    if row.family == wmma.FAMILY:
-        from nvbackend.isel.select.wmma import request as wmma_request  # which few kernels need
+    if row.family == families.WMMA:
+        from nvbackend.isel.select.wmma import request as wmma_request
         from nvbackend.isel.select.wmma import select as wmma_select
 
-        gates = wmma_select.GATES if row.opcode == wmma.MMA else wmma_select.MOVE_GATES
+        gates = wmma_select.GATES if row.opcode == families.WMMA_MMA else wmma_select.MOVE_GATES
         return RowRequest(wmma_request.request_of(row), gates, wmma_select.row_of)
     if row.family == tma.FAMILY and (copied := tma_request.request_of(row)) is not None:
         return RowRequest(copied, tma_select.GATES, tma_select.row_of)

@@ -7,11 +7,9 @@ from dataclasses import fields
 from functools import cache
 
 from nvbackend.diagnostics import Diagnostic, Location, Rule, Severity
-from nvbackend.intrinsics.fragments.wmma import register_class, register_count, spelled_shape
 from nvbackend.intrinsics.mma.emulation import emulation
 from nvbackend.intrinsics.row.row import GUARD, Asm, Row, guarded
 from nvbackend.isel.machine.function import MachineInstr
-from nvbackend.isel.operands.wmma import ARITY
 from nvbackend.isel.select.rows import asked_of
 from nvbackend.isel.target.target import Target
 
@@ -72,6 +70,9 @@ def count_faults(instr: MachineInstr, target: Target) -> Iterator[Diagnostic]:  
         registers = instr.registers.get(operand.name, operand.count)
         fragment = fragments.get(operand.name)
         if fragment is not None:
+            from nvbackend.intrinsics.fragments.wmma import register_class, register_count, spelled_shape
+            from nvbackend.isel.operands.wmma import ARITY
+
             which, shape, element = fragment.which, fragment.shape, fragment.element
             wanted = register_count(which, shape, element)
             for count in {registers, operand.count} - {wanted}:

@@ -20,7 +20,6 @@ from nvbackend.isel.protocols.cluster.multicast_masks import check_multicast_mas
 from nvbackend.isel.protocols.cluster.protocol import check_cluster_protocol
 from nvbackend.isel.protocols.convergence.convergence import check_convergence
 from nvbackend.isel.protocols.convergence.members import check_members
-from nvbackend.isel.protocols.grids.protocol import check_grids
 from nvbackend.isel.protocols.groups.threads import check_group_threads
 from nvbackend.isel.protocols.mbarrier.protocol import check_mbarrier_protocol
 from nvbackend.isel.protocols.proxy.protocol import check_proxy_protocol
@@ -32,16 +31,19 @@ from nvbackend.isel.protocols.shared.descriptor_swizzle import check_swizzles
 from nvbackend.isel.protocols.shared.races import check_shared_races
 from nvbackend.isel.protocols.tcgen05.issue import check_issue
 from nvbackend.isel.protocols.tcgen05.protocol import check_cta_groups, check_pairs
-from nvbackend.isel.protocols.tensor_maps.protocol import check_tensor_maps
-from nvbackend.isel.protocols.tmem.protocol import check_tmem_protocol
 from nvbackend.isel.protocols.wgmma.protocol import check_wgmma_protocol
 from nvbackend.isel.protocols.wgmma.unwritten import check_unwritten
-from nvbackend.isel.protocols.wmma.fragments import check_fragments, move_faults
 from nvbackend.isel.select.rows import constant_faults, constants, faults
 from nvbackend.isel.target.target import Target
 from nvbackend.isel.verify.instructions import count_faults, emulation_warnings, row_faults
-from nvbackend.isel.verify.own_rules import checked_rules, own_findings
-from nvbackend.isel.verify.tcgen05_words import word_faults
+from nvbackend.isel.verify.rare import (
+    check_fragments,
+    check_grids,
+    check_moves,
+    check_tensor_maps,
+    check_tensor_memory,
+    check_words,
+)
 
 SUCCESSOR = Rule(
     id="machine.successor",
@@ -74,6 +76,8 @@ def verify(function: MachineFunction, *, rules: Sequence[Rule] = ()) -> list[Dia
     for protocol in PROTOCOLS:
         faults += certain(protocol, function, RELATED.get(protocol, Scope.GRID))
     if rules:
+        from nvbackend.isel.verify.own_rules import checked_rules, own_findings
+
         faults += own_findings(function, checked_rules(rules))
     return told_once(faults)
 
@@ -136,11 +140,11 @@ def _emulated(instr: MachineInstr, target: Target) -> Iterable[Diagnostic]:
     return emulation_warnings(instr.row, target, instr.location) if instr.row is not None else ()
 
 
-SPELLING_CHECKS: tuple[Check, ...] = (_gates, count_faults, _packed_words, word_faults)
+SPELLING_CHECKS: tuple[Check, ...] = (_gates, count_faults, _packed_words, check_words)
 """The checks of how an instruction is written, whether or not a thread comes there."""
 INSTRUCTION_CHECKS: tuple[Check, ...] = (
     *SPELLING_CHECKS,
-    *(constant_faults, check_places, check_issue, move_faults, _emulated),
+    *(constant_faults, check_places, check_issue, check_moves, _emulated),
 )
 """The checks of a single instruction: its row, numbers of registers, immediates, words and facts."""
 PROTOCOLS: tuple[Protocol, ...] = (
@@ -150,7 +154,7 @@ PROTOCOLS: tuple[Protocol, ...] = (
     check_fragments,
     check_cta_groups,
     check_pairs,
-    check_tmem_protocol,
+    check_tensor_memory,
     check_proxy_protocol,
     check_unwaited_reads,
     check_refills,
@@ -172,7 +176,7 @@ PROTOCOLS: tuple[Protocol, ...] = (
 RELATED: Mapping[Protocol, Scope] = {
     check_fragments: Scope.WARP,
     **dict.fromkeys((check_wgmma_protocol, check_unwritten), Scope.WARPGROUP),
-    **dict.fromkeys((check_tmem_protocol, check_group_threads, check_proxy_protocol, check_unwaited_reads), Scope.CTA),
+    **dict.fromkeys((check_tensor_memory, check_group_threads, check_proxy_protocol, check_unwaited_reads), Scope.CTA),
     **dict.fromkeys((check_refills, check_shared_races, check_tensor_maps), Scope.CTA),
 }
 """The threads whose steps a check relates, where these are not those of all CTAs."""

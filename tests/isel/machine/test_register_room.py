@@ -14,7 +14,7 @@ from nvbackend import e4m3, f16, f32, f64, s8, s32, u32
 from nvbackend.builder.kernel.bounds import SM_CTAS, SM_THREADS
 from nvbackend.builder.kernel.kernel import FinishedKernel, KernelBuilder
 from nvbackend.intrinsics.copy import tcgen05_registers
-from nvbackend.intrinsics.mma import mma, wgmma, wmma
+from nvbackend.intrinsics.mma import families, mma, wgmma, wmma
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.sync import register_budget
 from nvbackend.isel.machine.register_room import registers_needed
@@ -56,7 +56,7 @@ def test_the_least_limit_is_that_of_ptxas() -> None:
         assert verdicts == [False, True], (row.ptx, needed)
 
 
-SMALL_PRODUCTS = [row for row in (*mma.rows(), *wmma.rows()) if row.opcode == wmma.MMA or row.family == mma.FAMILY]
+SMALL_PRODUCTS = [*mma.rows(), *(row for row in wmma.rows() if row.opcode == families.WMMA_MMA)]
 CHIPS = ("sm_70", "sm_75", "sm_80", "sm_100a", "sm_120a")
 """The first chips of each way to expand them, and one with kinds of its own."""
 

@@ -11,7 +11,7 @@ import pytest
 
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.copy import tcgen05_memory, tcgen05_registers
-from nvbackend.intrinsics.mma import tcgen05
+from nvbackend.intrinsics.mma import families, tcgen05
 from nvbackend.intrinsics.row.types import bf16, e2m1, e4m3, f16, f32, s8, s32, u8, ue4m3, ue8m0
 from nvbackend.intrinsics.words.tcgen05_control import control_words
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
@@ -338,7 +338,7 @@ def test_a_function_has_one_cta_group() -> None:
         tcgen05_registers.wait("ld"),
     )
     for row in rows:
-        words = control_words(row) if row.opcode == tcgen05.MMA else {}
+        words = control_words(row) if row.opcode == families.TCGEN05_MMA else {}
         function.block("entry").instructions.append(MachineInstr(row.opcode, row, words=words))
     found = list(check_cta_groups(function))
     assert [one.rule_id for one in found] == ["tcgen05.cta-groups-mixed"]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from nvbackend.atoms import MmaAtom, Residency, atom_of, check_atom, umma, use_of
+from nvbackend.atoms import MmaAtom, Residency, atom_of, check_atom, use_of
 from nvbackend.atoms import atom as atom_named
 from nvbackend.atoms.warpgroup import atom_of_request, request_of_atom
 from nvbackend.builder.core.memory import Address
@@ -30,10 +30,7 @@ from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE
 from nvbackend.intrinsics.sync.barriers import MAX_CTA_THREADS
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.isel.select.mma.request import MmaRequest
-from nvbackend.isel.select.mma.select import select_mma
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request
-from nvbackend.isel.select.tcgen05.select import select_tcgen05
-from nvbackend.isel.select.tcgen05.shapes import descriptor_of
 from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from nvbackend.isel.select.wgmma.select import select_wgmma
 from nvbackend.isel.target.target import Target
@@ -120,10 +117,14 @@ def axpby_part(
 def _atom(instruction: object, descriptor: InstructionDescriptor | None, target: Target) -> MmaAtom:
     """The atom, which the target must have."""
     if isinstance(instruction, MmaRequest):
+        from nvbackend.isel.select.mma.select import select_mma
+
         return atom_of(select_mma(instruction, target))
     if isinstance(instruction, WgmmaRequest):
         return atom_of_request(instruction, target)
     if isinstance(instruction, Tcgen05Request):
+        from nvbackend.atoms import umma
+
         return umma.atom_of_request(instruction, descriptor or instruction.descriptor, target)
     atom = instruction.atom if isinstance(instruction, TiledMMA) else instruction
     if not isinstance(atom, MmaAtom):
@@ -133,6 +134,9 @@ def _atom(instruction: object, descriptor: InstructionDescriptor | None, target:
             instead="give a request such as nvb.wgmma.mma_async(...), an atom, CuTe's name of one, or a TiledMMA",
         )
     if atom.d_residency is Residency.TENSOR_MEMORY:
+        from nvbackend.atoms import umma
+        from nvbackend.isel.select.tcgen05.select import select_tcgen05
+
         select_tcgen05(umma.request_of_atom(atom)[0], target)
     elif atom.threads == WARPGROUP_SIZE:
         select_wgmma(request_of_atom(atom), target)
@@ -146,7 +150,9 @@ def _tiled_tcgen05(
     layouts: TiledMMA,
     tile: tuple[int, int],
 ) -> TiledTcgen05:
+    from nvbackend.atoms import umma
     from nvbackend.builder.tiles.mma.tcgen05 import TiledTcgen05
+    from nvbackend.isel.select.tcgen05.shapes import descriptor_of
 
     if size(layouts.atom_layout_mnk) > 1:
         problem = "the threads of a CTA do not multiply: one issues all instructions"

@@ -14,7 +14,6 @@ from nvbackend.atoms.warpgroup import atom_of_request
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.function import FunctionBuilder
-from nvbackend.builder.ops.matrix.mma import refuse_whole_tiles
 from nvbackend.builder.ops.matrix.operand_descriptor import TileFragment, tile_fragment
 from nvbackend.builder.ops.matrix.wgmma import check_operand
 from nvbackend.builder.scopes.names import name_or
@@ -272,6 +271,8 @@ class TiledWgmma(KnownAttributes):
         mma.operands for a sparse A: `issue` takes its metadata.
         """
         if self.instruction.sparse:
+            from nvbackend.builder.ops.matrix.mma import refuse_whole_tiles
+
             refuse_whole_tiles("acc, left, right", ("metadata",))
         begun: set[int] = set()
         for issue in self.issues(accumulators, a, b):

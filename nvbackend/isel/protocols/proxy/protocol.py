@@ -36,7 +36,6 @@ from nvbackend.isel.protocols.proxy.state import (
     ProxyAnalysis,
     Step,
 )
-from nvbackend.isel.protocols.proxy.text import diagnose, diagnose_exit
 from nvbackend.isel.protocols.proxy.unwaited import filled_by_copies_alone, first_reads, unwaited_reads
 from nvbackend.isel.protocols.wgmma import rules as wgmma_rules
 from nvbackend.isel.protocols.wgmma.protocol import find_mistakes
@@ -118,9 +117,13 @@ def check_proxy_protocol(function: MachineFunction) -> list[Diagnostic]:
     ]
     unwaited = unwaited_reads(function, reduced.runs)
     meetings = sorted([*meetings, *_of_first_rounds(function, reduced, meetings), *unwaited], key=_place)
+    left = list(_left_at_exit(reduced, {meeting.first.number for meeting in meetings}))
+    if not meetings and not left:
+        return []
+    from nvbackend.isel.protocols.proxy.text import diagnose, diagnose_exit
+
     diagnostics = [diagnose(causes, _tracker(function)) for causes in _by_cause(meetings)]
-    told = {meeting.first.number for meeting in meetings}
-    return diagnostics + [diagnose_exit(run, site, ages) for run, site, ages in _left_at_exit(reduced, told)]
+    return diagnostics + [diagnose_exit(run, site, ages) for run, site, ages in left]
 
 
 def waits_are_wrong(function: MachineFunction) -> bool:

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.intrinsics.row.semantics import TensorMapUse
 from nvbackend.isel.flow.dataflow import Site, sites_of
-from nvbackend.isel.flow.finished import semantics_in
 from nvbackend.isel.flow.graphs import ControlFlow
 from nvbackend.isel.flow.plain import with_plain
 from nvbackend.isel.machine import facts
@@ -25,11 +24,7 @@ _RELEASES = (TensorMapUse.PUBLISH, TensorMapUse.RELEASE)
 
 def check_tensor_maps(function: MachineFunction) -> Iterator[Diagnostic]:
     """Every copy by a map that the kernel changes before and that nothing acquires, and every change not released."""
-    there = {said.tensor_map for said in semantics_in(function)}
-    if TensorMapUse.COPY not in there:
-        return iter(())
-    stored = any(facts.MAP in instr.facts for block in function.blocks.values() for _, instr in block.plain)
-    return iter(_TensorMaps(with_plain(function)).find() if stored or there.intersection(_CHANGES) else ())
+    return _TensorMaps(with_plain(function)).find()
 
 
 class _TensorMaps:

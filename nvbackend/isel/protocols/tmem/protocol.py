@@ -14,7 +14,6 @@ from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.copy import tcgen05_memory
 from nvbackend.intrinsics.row.semantics import MbarrierUse, TensorMemory
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
-from nvbackend.isel.flow.finished import semantics_in
 from nvbackend.isel.flow.loops import loops_of
 from nvbackend.isel.flow.paths import reachable, warp_paths
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
@@ -35,7 +34,6 @@ from nvbackend.isel.protocols.tmem.state import (
     is_barrier,
     is_commit,
     is_mma,
-    is_of_tensor_memory,
     is_placed,
     manages,
     step,
@@ -74,8 +72,6 @@ class TmemAnalysis:
 
 def check_tmem_protocol(function: MachineFunction) -> list[Diagnostic]:
     """Every mistake with tensor memory that some warp makes on some path, in the order of the text."""
-    if not any(map(is_of_tensor_memory, semantics_in(function))):
-        return []
     whole = _Whole(function)
     by_cause = {_cause(mistake): mistake for mistake in [*_outside(whole), *_never_freed(whole)]}
     for path in warp_paths(function):
@@ -119,7 +115,7 @@ class _Whole:
         }
         """By block: what accesses tensor memory."""
         self.concerned = frozenset(position for position, site in self.sites.items() if concerns(site))
-        self.using = {site.block for site in self.sites.values() if is_of_tensor_memory(site.instr.semantics)}
+        self.using = {site.block for site in self.sites.values() if site.instr.semantics.is_of_tensor_memory}
         instructions = [site.instr for site in self.sites.values()]
         self.allocated = _allocated_in(instructions)
         self.deallocations = [instr for instr in instructions if manages(instr, _FREE)]

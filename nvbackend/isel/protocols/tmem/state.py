@@ -47,13 +47,6 @@ def is_barrier(instr: MachineInstr) -> bool:
 
 
 @cache
-def is_of_tensor_memory(said: Semantics) -> bool:
-    """Whether the instruction is one of tcgen05."""
-    fences = said.fence is not None and said.fence.of in (FenceOf.BEFORE_SYNC, FenceOf.AFTER_SYNC)
-    return fences or said.tensor_memory is not None or said.completion in (_OF_MMA, _LOADS, _STORES)
-
-
-@cache
 def _signals(said: Semantics) -> bool:
     """Whether it may signal this warp's progress to other warps."""
     if said.fence is not None or said.tensor_memory is not None or said.completion is _OF_MMA:
@@ -133,7 +126,7 @@ def concerns(site: Site) -> bool:
 @cache
 def _concerns(said: Semantics) -> bool:
     waits = said.mbarrier in (MbarrierUse.WAIT, MbarrierUse.POLL)
-    return is_of_tensor_memory(said) or waits or said.exits or _signals(said)
+    return said.is_of_tensor_memory or waits or said.exits or _signals(said)
 
 
 def step(state: State, site: Site, around: Surroundings) -> tuple[State, list[TmemFinding]]:
@@ -405,7 +398,7 @@ def _handler(said: Semantics) -> _Handler | None:
     if said.issues is not None:
         moved = {_LOADS: _load, _STORES: _store, _OF_MMA: _mma if said.multiplies else _copy if _fills(said) else None}
         return moved.get(said.issues)
-    return _fence if is_of_tensor_memory(said) else None
+    return _fence if said.is_of_tensor_memory else None
 
 
 def _fills(said: Semantics) -> bool:

@@ -25,7 +25,6 @@ from nvbackend.isel.protocols.wgmma.state import (
     join,
     step,
 )
-from nvbackend.isel.protocols.wgmma.text import Wording
 
 _PUT_RIGHT_ONCE = (
     rules.READ_IN_FLIGHT,
@@ -66,6 +65,8 @@ def check_wgmma_protocol(function: MachineFunction) -> list[Diagnostic]:
     findings = find_mistakes(function)
     if not findings:
         return []
+    from nvbackend.isel.protocols.wgmma.text import Wording
+
     causes = _merged(findings, _by_block, _nothing_between)
     wording = Wording([site for sites in sites_of(function).values() for site in sites])
     return [wording.diagnostic(finding) for finding in _merged(causes, _by_line)]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.intrinsics.fragments.wmma import ACCUMULATORS
-from nvbackend.intrinsics.mma import wmma
+from nvbackend.intrinsics.mma.families import WMMA_MMA
 from nvbackend.intrinsics.row.row import Role
 from nvbackend.intrinsics.row.semantics import Matrix, OpaqueFragment
 from nvbackend.isel.machine import facts
@@ -66,7 +66,7 @@ def _misplaced(instr: MachineInstr, held: Mapping[str, Held]) -> Iterator[Diagno
         fits = actual.which == wanted.which or {actual.which, wanted.which} <= set(ACCUMULATORS)
         same = (actual.shape, actual.element, actual.layout) == (wanted.shape, wanted.element, wanted.layout)
         if not (fits and same):
-            instruction = wmma.MMA if multiplies else "wmma.store"
+            instruction = WMMA_MMA if multiplies else "wmma.store"
             operand, text = wanted.which, _text(wanted)
             yield misplaced(instruction, operand, wanted.shape, _text(actual), text, instr.location, place)
 

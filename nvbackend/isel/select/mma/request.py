@@ -7,7 +7,6 @@ from functools import cached_property
 
 from nvbackend.diagnostics import user_facing
 from nvbackend.diagnostics.classes.dataclass import dataclass
-from nvbackend.intrinsics.mma import mma
 from nvbackend.intrinsics.mma.form import MmaInstruction, Narrowing, narrow
 from nvbackend.intrinsics.row.row import Row
 
@@ -30,9 +29,13 @@ class MmaRequest:
     @cached_property
     def narrowed(self) -> Narrowing:
         """How the legal forms narrow to the instruction's."""
+        from nvbackend.intrinsics.mma import mma
+
         return narrow(mma.FORMS, self.instruction)
 
 
 def request_of(row: Row, immediates: Mapping[str, int] | None = None) -> MmaRequest:
     """The request that selects `row` of the family mma, with the instruction's `immediates` where they are known."""
+    from nvbackend.intrinsics.mma import mma
+
     return MmaRequest(mma.instruction_of(row), **(immediates or {}))

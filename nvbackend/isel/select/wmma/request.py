@@ -7,7 +7,7 @@ from typing import Any
 from nvbackend.diagnostics import user_facing
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.fragments.wmma import Shape
-from nvbackend.intrinsics.mma import wmma
+from nvbackend.intrinsics.mma import families, wmma
 from nvbackend.intrinsics.mma.wmma import WmmaTypes
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType
@@ -65,4 +65,4 @@ class WmmaMoveRequest:
 def request_of(row: Row) -> WmmaRequest | WmmaMoveRequest:
     """The request that selects `row` of this family."""
     axes: dict[str, Any] = dict(row.axes)
-    return WmmaRequest(**axes) if row.opcode == wmma.MMA else WmmaMoveRequest(**axes)
+    return WmmaRequest(**axes) if row.opcode == families.WMMA_MMA else WmmaMoveRequest(**axes)

@@ -21,8 +21,8 @@ from nvbackend.intrinsics.row.semantics import (
     writes,
 )
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
-from nvbackend.isel.protocols.grids.protocol import check_grids
 from nvbackend.isel.target.target import Target
+from nvbackend.isel.verify.rare import check_grids
 
 WAIT = Semantics(grids=GridUse.WAIT)
 ALWAYS = {

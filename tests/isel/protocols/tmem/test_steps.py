@@ -19,7 +19,6 @@ from nvbackend.isel.protocols.tmem.state import (
     is_barrier,
     is_commit,
     is_mma,
-    is_of_tensor_memory,
     overlap,
 )
 from nvbackend.signature import Parameter, Pointer
@@ -137,7 +136,7 @@ def test_what_may_tell_other_warps_of_this_one(family: str) -> None:
 def test_each_instruction_is_what_its_name_says() -> None:
     for row in catalogue.rows():
         instr, name = MachineInstr(row.opcode, row), row.ptx
-        assert is_of_tensor_memory(row.semantics) is name.startswith("tcgen05."), name
+        assert row.semantics.is_of_tensor_memory is name.startswith("tcgen05."), name
         assert is_mma(instr) is name.startswith("tcgen05.mma."), name
         assert is_commit(instr) is name.startswith("tcgen05.commit."), name
         waits = re.match(r"bar(rier)?\.(?!warp).*(sync|red|cluster\.wait)", name)
