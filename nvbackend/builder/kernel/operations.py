@@ -16,14 +16,11 @@ from nvbackend.builder.tiles.coordinates import Coordinates, Inside, make_identi
 from nvbackend.builder.tiles.mma.epilogue import TmaEpilogue
 from nvbackend.builder.tiles.mma.tiled_mma import Instruction, axpby_part, make_tiled, places_of_atom, store_whole
 from nvbackend.builder.tiles.mma.wgmma import TiledWgmma
-from nvbackend.builder.tiles.register_tensor import RegisterTensor, make_registers
 from nvbackend.builder.tiles.ring import Ring
-from nvbackend.builder.tiles.ring_parts import RingParts, part_ring
 from nvbackend.builder.tiles.roles import Roles
 from nvbackend.builder.tiles.stages import TileLayout
-from nvbackend.builder.tiles.tensor import Tensor, make_tensor
+from nvbackend.builder.tiles.tensor import Part, Tensor, make_tensor
 from nvbackend.builder.tiles.tile_order import grouped_tile
-from nvbackend.builder.tiles.tiled_copy import Part, copy_part
 from nvbackend.builder.values.accumulator import Accumulator
 from nvbackend.builder.values.uncalled import told_apart
 from nvbackend.builder.values.values import Operand, Value
@@ -41,6 +38,8 @@ from nvbackend.tiled.tiled_mma import AtomLayout
 if TYPE_CHECKING:
     from nvbackend.builder.tiles.mma.tcgen05 import TiledTcgen05
     from nvbackend.builder.tiles.mma.warp_mma import TiledWarpMma
+    from nvbackend.builder.tiles.register_tensor import RegisterTensor
+    from nvbackend.builder.tiles.ring_parts import RingParts
 
 _VALUES = ("thread_id", "block_id", "block_count", "lane_id", "warp_id", "warpgroup_id", "elect", "clock")
 
@@ -84,6 +83,8 @@ class Operations(FunctionBuilder):
         It lives as long as a `k.var` made here. Raises tensor.register-count if a thread does not have so many
         registers.
         """
+        from nvbackend.builder.tiles.register_tensor import make_registers
+
         return make_registers(self.core, element, layout if isinstance(layout, Layout) else Layout(layout), name)
 
     def copy(
@@ -110,6 +111,8 @@ class Operations(FunctionBuilder):
         `barrier` (expect `copy.bytes`); with `multicast`, each CTA of the cluster loads its share for all. A store is
         in the thread's bulk group. Raises copy.boxes, copy.multicast.
         """
+        from nvbackend.builder.tiles.tiled_copy import copy_part
+
         copy_part(self, copy, source, destination, where=where, at=at, barrier=barrier, multicast=multicast)
 
     def copy_tile(self, copy: TiledCopy, source: Tensor, destination: Tensor, *, where: Inside | None = None) -> None:
@@ -118,6 +121,8 @@ class Operations(FunctionBuilder):
         `where` is made of the tile's coordinates: `k.identity_tensor(shape, at=...).below(m, n)`. Raises what `copy`
         raises.
         """
+        from nvbackend.builder.tiles.tiled_copy import copy_part
+
         mine = copy.get_slice(self.thread_id("linear"))
         parts = source.partition(mine.partition_S), destination.partition(mine.partition_D)
         copy_part(self, copy, *parts, where=None if where is None else where.partition(mine.partition_S))
@@ -222,9 +227,11 @@ class Operations(FunctionBuilder):
             place = self, self._roles, stages, consumers, part
             return Ring(*place, copies=copies, multicast=multicast, pingpong=pingpong)
 
-        if isinstance(apart, int):
-            return part_ring(tiles, list(tiles), ring) if apart else ring(tiles)
-        return part_ring(tiles, apart, ring)
+        if isinstance(apart, int) and not apart:
+            return ring(tiles)
+        from nvbackend.builder.tiles.ring_parts import part_ring
+
+        return part_ring(tiles, list(tiles) if isinstance(apart, int) else apart, ring)
 
     def grouped(self, tile: Operand, rows: Operand, columns: Operand, group: int) -> tuple[Value, Value]:
         """Row and column of tile number `tile` of a grid of `rows` x `columns`, walked `group` rows at a time.

@@ -7,11 +7,12 @@ from typing import Any, TypeAlias
 
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.coordinates import Inside
-from nvbackend.builder.tiles.register_tensor import REGISTER_BITS, RegisterTensor
+from nvbackend.builder.tiles.register_tensor import RegisterTensor
 from nvbackend.builder.tiles.tensor import Tensor, Walker
 from nvbackend.builder.tiles.tiled_copy import copy_part
 from nvbackend.builder.values.values import SHARED_SPACE
 from nvbackend.diagnostics import DiagnosticError
+from nvbackend.intrinsics.row.types import REGISTER_BITS
 from nvbackend.layout import AnyLayout, ComposedLayout, Layout, make_layout, size, zipped_divide
 from nvbackend.tiled import (
     CopyAtom,

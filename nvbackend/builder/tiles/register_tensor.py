@@ -13,7 +13,7 @@ from nvbackend.builder.tiles.coordinates import check_closed, check_inside
 from nvbackend.builder.values.placed import Placed, TilePlaces
 from nvbackend.builder.values.values import Operand, Value, as_index, as_value
 from nvbackend.diagnostics import Rule, run_callback, user_facing
-from nvbackend.intrinsics.row.types import BY_NAME, ElementType, u32
+from nvbackend.intrinsics.row.types import BY_NAME, REGISTER_BITS, ElementType, u32
 from nvbackend.isel.target.target import VARIANT
 from nvbackend.layout import IntTuple, Layout, cosize, size
 from nvbackend.layout.algebra.inttuple import is_run_time, leaves, product
@@ -22,7 +22,6 @@ from nvbackend.layout.algebra.swizzle import BYTE_BITS
 if TYPE_CHECKING:
     from nvbackend.builder.core.core import Core
 
-REGISTER_BITS = 32
 MOST_REGISTERS = 255
 """How many 32-bit registers a thread has."""
 MOST_COORDINATES = MOST_REGISTERS * REGISTER_BITS

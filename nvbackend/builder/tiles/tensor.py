@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.ops.function import FunctionBuilder
@@ -22,6 +22,12 @@ from nvbackend.layout.algebra.layout import must_be_known
 from nvbackend.layout.algebra.swizzle import BYTE_BITS
 from nvbackend.tiled import Partition, ThrCopy
 from nvbackend.tiled.vectorize import multiple
+
+if TYPE_CHECKING:
+    from nvbackend.builder.tiles.register_tensor import RegisterTensor
+
+Part: TypeAlias = "Tensor | RegisterTensor"
+"""What a thread has of a tile."""
 
 BOUNDS = Rule(
     id="tensor.bounds",

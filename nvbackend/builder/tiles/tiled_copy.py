@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from typing import Any, TypeAlias
+from typing import Any
 
 from llvmlite import ir
 
@@ -15,14 +15,14 @@ from nvbackend.builder.lower.conversions import llvm_constant
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.box_copies import copy_boxes
 from nvbackend.builder.tiles.coordinates import Inside
-from nvbackend.builder.tiles.register_tensor import REGISTER_BITS, RegisterTensor
-from nvbackend.builder.tiles.tensor import Tensor, Walker
+from nvbackend.builder.tiles.register_tensor import RegisterTensor
+from nvbackend.builder.tiles.tensor import Part, Tensor, Walker
 from nvbackend.builder.values.values import CLUSTER_SPACE, GLOBAL_SPACE, SHARED_SPACE, Operand, Value, as_value
 from nvbackend.diagnostics import Rule, raise_all
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import Row
-from nvbackend.intrinsics.row.types import BY_NAME, ElementType, u32
+from nvbackend.intrinsics.row.types import BY_NAME, REGISTER_BITS, ElementType, u32
 from nvbackend.isel.machine.pseudo import LOAD_GLOBAL, STORE_GLOBAL
 from nvbackend.layout import Layout, make_layout, size
 from nvbackend.layout.algebra.inttuple import text
@@ -53,7 +53,6 @@ TMA_ONLY = Rule(
     reference="CUTLASS include/cute/algorithm/copy.hpp",
 )
 
-Part: TypeAlias = "Tensor | RegisterTensor"
 _PLACES = {GLOBAL_SPACE: "global memory", SHARED_SPACE: "shared memory", CLUSTER_SPACE: "a peer's shared memory"}
 _REGISTERS = "registers"
 _MEMORY = tuple(_PLACES.values())

@@ -25,6 +25,10 @@ SCALAR_VALUES = Rule(
 )
 
 
+REGISTER_BITS = 32
+"""Those of an ordinary register, in which several smaller elements are packed."""
+
+
 class NumberKind(enum.Enum):
     """The arithmetic of a type."""
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.instructions import result
-from nvbackend.builder.tiles.register_tensor import REGISTER_BITS
 from nvbackend.builder.values.values import Value
 from nvbackend.intrinsics.copy import matrix_move
-from nvbackend.intrinsics.row.types import BY_NAME, ElementType, bf16, e4m3, e5m2, f16, f32, u32
+from nvbackend.intrinsics.row.types import BY_NAME, REGISTER_BITS, ElementType, bf16, e4m3, e5m2, f16, f32, u32
 from nvbackend.isel.select.rows import general_faults
 from nvbackend.isel.target.target import Target
 

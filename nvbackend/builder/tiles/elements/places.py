@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.coordinates import Cut
-from nvbackend.builder.tiles.elements.axis_values import AxisValues
-from nvbackend.builder.tiles.elements.held import Held
-from nvbackend.builder.tiles.elements.tile_values import TileValues, axis_values
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.layout import IntTuple, Layout
 from nvbackend.tiled import MmaOperand, ThrMMA, TiledMMA
 from nvbackend.tiled.ownership import Ownership, mma_coordinate, ownership_of_mma
+
+if TYPE_CHECKING:  # few kernels ask for elements
+    from nvbackend.builder.tiles.elements.axis_values import AxisValues
+    from nvbackend.builder.tiles.elements.held import Held
+    from nvbackend.builder.tiles.elements.tile_values import TileValues
 
 _CUTS = {MmaOperand.A: ThrMMA.partition_A, MmaOperand.B: ThrMMA.partition_B, MmaOperand.C: ThrMMA.partition_C}
 
@@ -42,13 +44,19 @@ class MmaPlaces:
 
     def elements(self, values: Sequence[Value], warpgroup: Operand) -> TileValues:
         """`values` with their coordinates in the tile."""
+        from nvbackend.builder.tiles.elements.tile_values import TileValues
+
         return TileValues(self._held(warpgroup), values)
 
     def along(self, axis: int, value: Any, warpgroup: Operand) -> AxisValues:
         """A value for each row or column of which the thread has elements."""
+        from nvbackend.builder.tiles.elements.tile_values import axis_values
+
         return axis_values(self._held(warpgroup), axis, value)
 
     def _held(self, warpgroup: Operand) -> Held:
+        from nvbackend.builder.tiles.elements.held import Held
+
         thread = self._thread_of(warpgroup)
         parts = self._layouts.partition(self._operand, Layout(self._shape), (0, 0, 0, 0)).shape
         cut: Cut = lambda layout: _CUTS[self._operand](thread, layout)  # noqa: E731
@@ -74,12 +82,18 @@ class LayoutPlaces:
 
     def elements(self, values: Sequence[Value], warpgroup: Operand) -> TileValues:  # noqa: ARG002
         """`values` with their coordinates."""
+        from nvbackend.builder.tiles.elements.tile_values import TileValues
+
         return TileValues(self._held(), values)
 
     def along(self, axis: int, value: Any, warpgroup: Operand) -> AxisValues:  # noqa: ARG002
         """A value for each row or column of which the thread has elements."""
+        from nvbackend.builder.tiles.elements.tile_values import axis_values
+
         return axis_values(self._held(), axis, value)
 
     def _held(self) -> Held:
+        from nvbackend.builder.tiles.elements.held import Held
+
         thread = self._thread()
         return Held(self._k, self._ownership, thread, self._cut(thread), self._parts)

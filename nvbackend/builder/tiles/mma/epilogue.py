@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from nvbackend.atoms import atom_of
 from nvbackend.builder.core.instructions import issue
@@ -15,9 +15,6 @@ from nvbackend.builder.ops.copy.tma import tile_boxes
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes.rules import TMA_PLACE, UNSUPPORTED_OPERATION
 from nvbackend.builder.tiles.elements.packing import packed
-from nvbackend.builder.tiles.elements.tile_values import TileValues
-from nvbackend.builder.tiles.fragment_copies import store_fitting
-from nvbackend.builder.tiles.register_tensor import make_registers
 from nvbackend.builder.tiles.tensor import Tensor, Walker, make_tensor
 from nvbackend.builder.values.accumulator import Accumulator, elements_of
 from nvbackend.builder.values.attributes import KnownAttributes
@@ -36,6 +33,9 @@ from nvbackend.layout.algebra.swizzle import BYTE_BITS
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.tiled import TiledCopy, TiledMMA, make_tiled_copy_C, make_tiled_mma, stmatrix_copy
 from nvbackend.tiled.ownership import ownership_of_atom
+
+if TYPE_CHECKING:
+    from nvbackend.builder.tiles.elements.tile_values import TileValues
 
 HALF_BITS = 16
 MATRICES = {16: 4, 8: 2}
@@ -229,17 +229,19 @@ class TmaEpilogue(KnownAttributes):
 
     def _store(self, accumulator: Accumulator | TileValues, reserved: Reservation) -> None:
         values = self._elements(accumulator)
-        if isinstance(values, TileValues):
+        if values is None:
+            assert not isinstance(accumulator, Accumulator)
             buffer = self._buffers.at(reserved.warpgroup)
-            values.store(self._tile(buffer))
+            accumulator.store(self._tile(buffer))
             self._send(reserved.at, reserved.warpgroup, buffer)
             return
         self._store_parts(lambda part: self._registers(values, part), reserved)
 
     def _convert(self, accumulator: Accumulator | TileValues) -> tuple[tuple[Value, ...], ...]:
         values = self._elements(accumulator)
-        if isinstance(values, TileValues):
-            self._refuse(repr(values), values.shape, len(values.held.ownership.firsts))
+        if values is None:
+            assert not isinstance(accumulator, Accumulator)
+            self._refuse(repr(accumulator), accumulator.shape, len(accumulator.held.ownership.firsts))
         return tuple(tuple(self._registers(values, part)) for part in range(self._parts))
 
     def _registers(self, values: Sequence[Value], part: int) -> Sequence[Value]:
@@ -276,8 +278,11 @@ class TmaEpilogue(KnownAttributes):
         """Wait until every store of this thread has read its buffer. Each thread that stored executes it."""
         self._k.tma.wait_group(reading=True)
 
-    def _elements(self, accumulator: Accumulator | TileValues) -> Sequence[Value] | TileValues:
-        """The thread's elements: those of one wgmma in its order, or of another tile. Raises epilogue.accumulator."""
+    def _elements(self, accumulator: Accumulator | TileValues) -> Sequence[Value] | None:
+        """The thread's elements in the order of one wgmma; None for those of another tile.
+
+        Raises epilogue.accumulator.
+        """
         if isinstance(accumulator, Accumulator):
             if self._ownership is not None and accumulator.n == self._columns:
                 return elements_of(accumulator)
@@ -288,7 +293,7 @@ class TmaEpilogue(KnownAttributes):
         shape, threads = accumulator.shape, len(ownership.firsts)
         if shape != (self._layout.rows, self._columns) or threads != self._threads or self._parts > 1:
             self._refuse(repr(accumulator), shape, threads)
-        return accumulator
+        return None
 
     def _refuse(self, name: str, shape: tuple[int, int], threads: int) -> NoReturn:
         TILE_OF_ANOTHER_SHAPE.fail(
@@ -308,6 +313,9 @@ class TmaEpilogue(KnownAttributes):
         if element.bits == HALF_BITS:
             self._by_matrices(registers, tile, _copy(self._part, element, transposed=self._transposed), thread)
             return
+        from nvbackend.builder.tiles.fragment_copies import store_fitting
+        from nvbackend.builder.tiles.register_tensor import make_registers
+
         mine = _atom(self._part).get_slice(thread)
         made = make_registers(k.core, element, Layout(mine.partition_C(tile.layout).shape), "stored")
         made.set_registers(registers)

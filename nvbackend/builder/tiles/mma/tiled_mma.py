@@ -11,14 +11,11 @@ from nvbackend.atoms import atom as atom_named
 from nvbackend.atoms.warpgroup import atom_of_request, request_of_atom
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.ops.function import FunctionBuilder
-from nvbackend.builder.tiles.axpby import Axpby
 from nvbackend.builder.tiles.coordinates import Inside
 from nvbackend.builder.tiles.elements.places import LayoutPlaces
 from nvbackend.builder.tiles.mma.accumulator_store import of_one_atom, store_accumulators
-from nvbackend.builder.tiles.mma.axpby_fragments import axpby_fitting
 from nvbackend.builder.tiles.mma.rules import INSTRUCTION, THREADS, WARPGROUPS
 from nvbackend.builder.tiles.mma.wgmma import TiledWgmma
-from nvbackend.builder.tiles.register_tensor import RegisterTensor
 from nvbackend.builder.tiles.roles import Roles
 from nvbackend.builder.tiles.tensor import Tensor
 from nvbackend.builder.values.accumulator import Accumulator
@@ -43,6 +40,7 @@ from nvbackend.tiled.tiled_mma import AtomLayout
 
 if TYPE_CHECKING:
     from nvbackend.builder.tiles.mma.tcgen05 import TiledTcgen05
+    from nvbackend.builder.tiles.register_tensor import RegisterTensor
 
 Instruction: TypeAlias = "WgmmaRequest | Tcgen05Request | MmaRequest | TiledMMA | MmaAtom | str"
 """What a tiled MMA is made of."""
@@ -109,6 +107,9 @@ def axpby_part(
     where: Inside | None,
 ) -> None:
     """alpha * x + beta * y to `y`, or to it from `c`, element by element: see `k.axpby`."""
+    from nvbackend.builder.tiles.axpby import Axpby
+    from nvbackend.builder.tiles.mma.axpby_fragments import axpby_fitting
+
     source = y if c is None else c
     form = Axpby(k, alpha, beta, x.element, y.element, source.element)
     axpby_fitting(k, form, x, y, source, _as_it_lies, where)

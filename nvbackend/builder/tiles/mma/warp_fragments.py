@@ -11,11 +11,11 @@ from nvbackend.builder.tiles.coordinates import Inside
 from nvbackend.builder.tiles.elements.places import MmaPlaces
 from nvbackend.builder.tiles.fragment_copies import PartCut, in_matrices, load_fitting
 from nvbackend.builder.tiles.mma.rules import WARP_FRAGMENT
-from nvbackend.builder.tiles.register_tensor import REGISTER_BITS, RegisterTensor, make_registers
+from nvbackend.builder.tiles.register_tensor import RegisterTensor, make_registers
 from nvbackend.builder.tiles.tensor import Tensor
 from nvbackend.builder.tiles.tiled_copy import copy_part
 from nvbackend.intrinsics.fragments.mma import chunk_width
-from nvbackend.intrinsics.row.types import BY_NAME, ElementType, f32, tf32, u16, u32, ue8m0
+from nvbackend.intrinsics.row.types import BY_NAME, REGISTER_BITS, ElementType, f32, tf32, u16, u32, ue8m0
 from nvbackend.layout import AnyLayout, Layout, make_layout, size, zipped_divide
 from nvbackend.layout.algebra.inttuple import leaves
 from nvbackend.layout.algebra.swizzle import BYTE_BITS

@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nvbackend.atoms import Residency
 from nvbackend.atoms.warpgroup import atom_of_request
@@ -18,16 +18,9 @@ from nvbackend.builder.ops.matrix.operand_descriptor import TileFragment, tile_f
 from nvbackend.builder.ops.matrix.wgmma import check_operand
 from nvbackend.builder.scopes.names import name_or
 from nvbackend.builder.scopes.rules import TILE_MISMATCH
-from nvbackend.builder.tiles.axpby import Axpby
 from nvbackend.builder.tiles.coordinates import Cut
-from nvbackend.builder.tiles.elements.operand import fragments_of_a
 from nvbackend.builder.tiles.elements.places import MmaPlaces
-from nvbackend.builder.tiles.elements.tile_values import TileValues
-from nvbackend.builder.tiles.mma.accumulator_store import axpby_accumulators, store_accumulators
-from nvbackend.builder.tiles.mma.accumulators import Accumulators, RegisterFragment
-from nvbackend.builder.tiles.mma.reduction import buffer_of, reduce_accumulators
 from nvbackend.builder.tiles.mma.rules import ACCUMULATORS, PARTS, REGISTERS, WARPGROUP, WARPGROUPS_THERE
-from nvbackend.builder.tiles.register_tensor import RegisterTensor, make_registers
 from nvbackend.builder.tiles.roles import Roles
 from nvbackend.builder.values.accumulator import Accumulator, WgmmaFragment
 from nvbackend.builder.values.attributes import KnownAttributes
@@ -43,6 +36,11 @@ from nvbackend.layout.descriptors.tile_atoms import check_tile, tile_faults
 from nvbackend.tiled import Fragment as TiledFragment
 from nvbackend.tiled import Issue, ThrMMA, TiledMMA, gemm, split_k
 from nvbackend.tiled.operand import MmaOperand
+
+if TYPE_CHECKING:  # what few kernels use
+    from nvbackend.builder.tiles.elements.tile_values import TileValues
+    from nvbackend.builder.tiles.mma.accumulators import Accumulators, RegisterFragment
+    from nvbackend.builder.tiles.register_tensor import RegisterTensor
 
 _MOST_PARTS = 64
 """The smallest accumulator has 4 registers a thread, and a thread has 255."""
@@ -119,6 +117,8 @@ class TiledWgmma(KnownAttributes):
         `acc.add_parts()` adds them in the end. Raises mma.tile-accumulators for less than one part, or so many that a
         thread has no registers for them.
         """
+        from nvbackend.builder.tiles.mma.accumulators import Accumulators
+
         name = name_or(name, "accumulators", "acc")
         if not 1 <= parts <= _MOST_PARTS:
             self._wrong_accumulators(f"{parts} parts", "take parts=1, or a few where K is split")
@@ -179,6 +179,8 @@ class TiledWgmma(KnownAttributes):
 
     def register_tensor_A(self, columns: int, name: str = "a") -> RegisterTensor:
         """Registers for a thread's part of A of the tile with `columns` of K: (V, MMA_M, MMA_K), for `k.copy`."""
+        from nvbackend.builder.tiles.register_tensor import make_registers
+
         return make_registers(self._k.core, self.instruction.a, self._registers_of(columns).layout, name)
 
     def _registers_of(self, columns: int) -> TiledFragment:
@@ -192,6 +194,11 @@ class TiledWgmma(KnownAttributes):
         attention is `mma.make_fragment_A(weights)`; no thread gives another anything. Raises mma.tile-registers, and
         elements.operand where a thread has other elements than it multiplies.
         """
+        from nvbackend.builder.tiles.elements.operand import fragments_of_a
+        from nvbackend.builder.tiles.elements.tile_values import TileValues
+        from nvbackend.builder.tiles.mma.accumulators import RegisterFragment
+        from nvbackend.builder.tiles.register_tensor import RegisterTensor
+
         along_m, atom = self._counts()[0], self.layouts.atom
         if isinstance(registers, RegisterTensor):
             registers = self._fragments_of(registers)
@@ -308,6 +315,8 @@ class TiledWgmma(KnownAttributes):
 
     def reduction_buffer(self, accumulators: Accumulators, name: str = "sums") -> Address:
         """Shared memory for `reduce`. Raises mma.tile-parts where no atoms lie along K, shared.size."""
+        from nvbackend.builder.tiles.mma.reduction import buffer_of
+
         self._check_parts()
         return buffer_of(self._k, self.layouts, accumulators, name)
 
@@ -318,6 +327,8 @@ class TiledWgmma(KnownAttributes):
         `reduction_buffer`, which is free again after a barrier of the threads, and waits at barrier `barrier`. Raises
         mma.tile-parts where no atoms lie along K.
         """
+        from nvbackend.builder.tiles.mma.reduction import reduce_accumulators
+
         self._check_parts()
         reduce_accumulators(self._k, self.layouts, accumulators, buffer, self._checked(warpgroup), barrier)
 
@@ -335,6 +346,8 @@ class TiledWgmma(KnownAttributes):
         sum after `reduce`; of `parts` only part 0. All accumulators must be drained. Raises accumulator.store,
         accumulator.stride, memory.alignment, mma.warpgroup.
         """
+        from nvbackend.builder.tiles.mma.accumulator_store import store_accumulators
+
         first, cut, part = self._stored(accumulators, warpgroup)
         with self._of_part_0(part):
             if not isinstance(part, int) or part == 0:
@@ -359,6 +372,9 @@ class TiledWgmma(KnownAttributes):
         number 0 as `beta` C is not read; a `beta` that is 0 at run time lets C count for nothing. Raises
         epilogue.axpby-types and what `store` raises.
         """
+        from nvbackend.builder.tiles.axpby import Axpby
+        from nvbackend.builder.tiles.mma.accumulator_store import axpby_accumulators
+
         source = (target if c is None else c, stride if c_stride is None else c_stride)
         form = Axpby(self._k, alpha, beta, self.instruction.d, target.element, source[0].element)
         first, cut, part = self._stored(accumulators, warpgroup)
