@@ -19,7 +19,6 @@ from nvbackend.builder.core.tile import SharedTile, SharedTiles, lay_out_tiles
 from nvbackend.builder.core.variables import Several, Variable, make_variable, select
 from nvbackend.builder.lower.conversions import Number
 from nvbackend.builder.lower.lowering import Operands
-from nvbackend.builder.ops.atomics import Atomic
 from nvbackend.builder.ops.cluster_reduction import ClusterReduction
 from nvbackend.builder.ops.copy.tma import Tma
 from nvbackend.builder.ops.cta import CtaWide
@@ -43,6 +42,7 @@ from nvbackend.layout.descriptors.smem_layout import SmemLayout
 
 if TYPE_CHECKING:
     from nvbackend.builder.core.local import Local
+    from nvbackend.builder.ops.atomics import Atomic
     from nvbackend.builder.ops.constants import Constant
     from nvbackend.builder.ops.conversion import Convert
     from nvbackend.builder.ops.copy.async_store import AsyncStore
@@ -69,6 +69,7 @@ Made = TypeVar("Made")
 class FunctionBuilder:
     """What every builder has: the calls on `k`, and one object for each noun of the PTX ISA."""
 
+    atomic: Atomic
     _debug: Debug
     static_assert: StaticAssert
     location: SourceLocation
@@ -107,7 +108,6 @@ class FunctionBuilder:
         self.mbarrier = Mbarrier(core, self.control, self.memory, self._threads, self.barrier, self.cluster, self.fence)
         self.tma = Tma(core, self.control, self._threads, self.cluster)
         self.math = Math(core)
-        self.atomic = Atomic(core)
         self._late = LateNouns(core, self.control, self.memory, self._threads, self.barrier, self.cluster)
 
     # -- control flow -----------------------------------------------------------------------------------------------

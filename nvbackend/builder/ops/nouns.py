@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from nvbackend.builder.core.local import Local
     from nvbackend.builder.core.memory import Memory
     from nvbackend.builder.core.threads import Threads
+    from nvbackend.builder.ops.atomics import Atomic
     from nvbackend.builder.ops.constants import Constant
     from nvbackend.builder.ops.conversion import Convert
     from nvbackend.builder.ops.copy.async_store import AsyncStore
@@ -45,6 +46,13 @@ class LateNouns:
         self._threads = threads
         self._barrier = barrier
         self._cluster = cluster
+
+    @cached_property
+    def atomic(self) -> Atomic:
+        """Memory that is read, changed and written in one step: atom, red."""
+        from nvbackend.builder.ops.atomics import Atomic
+
+        return Atomic(self._core)
 
     @cached_property
     def _debug(self) -> Debug:
