@@ -10,7 +10,12 @@ from functools import lru_cache
 from types import GenericAlias, UnionType
 from typing import Any, get_args, get_origin
 
-NUMPY = "numpy"
+NUMPY, LLVMLITE = "numpy", "llvmlite."
+
+
+def is_llvmlites(value: object) -> bool:
+    """Whether it is an object of llvmlite."""
+    return type(value).__module__.startswith(LLVMLITE)
 
 
 def is_flag(value: object) -> bool:

@@ -9,25 +9,22 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
-import re
-import reprlib
 import sys
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from nvbackend.diagnostics.annotations import NUMPY, alternatives, fits, is_flag, outer, text
+from nvbackend.diagnostics.annotations import LLVMLITE, NUMPY, alternatives, fits, is_flag, is_llvmlites, outer, text
 from nvbackend.diagnostics.diagnostic import (
     AT_RUN_TIME,
     Diagnostic,
     DiagnosticError,
     MissingName,
     Rule,
-    printed,
-    with_article,
 )
-from nvbackend.diagnostics.spelling import element_name, with_unknown
+from nvbackend.diagnostics.misfits import misfit, other_fix, short, shown
+from nvbackend.diagnostics.spelling import with_unknown
 
 ARGUMENT = Rule(
     id="call.argument",
@@ -44,9 +41,6 @@ NAME = Rule(
     reference="Python Language Reference, KeyError",
 )
 _MOST = 8
-_ONE_INDEX = (
-    "compute one index, such as row * pitch + column, or index a tensor by coordinates: k.tensor(address, layout)"
-)
 MARK = "_is_boundary"
 """The attribute that a wrapper carries."""
 
@@ -80,19 +74,11 @@ def wrong_arguments(
         return [_diagnose(name, with_unknown(error, kwargs, signature), signature, instead.format(*args[:1]))]
     scope = getattr(function, "__globals__", {})
     return [
-        _diagnose(name, _misfit(place, value, wanted), signature, _instead(name, parameter, value))
+        _diagnose(name, misfit(place, value, wanted), signature, other_fix(name, parameter, value))
         for parameter, argument in bound.items()
         if parameter not in _BOUND
         for place, value, wanted in islice(_misfits_of(signature.parameters[parameter], argument, scope, again), _MOST)
     ]
-
-
-def _instead(call: str, parameter: str, value: object) -> str:
-    """The fix where it is not how the call is written."""
-    if call != "Address[...]":
-        return "pass nvb.Cache(folder), or nvb.Cache.disabled() to keep nothing" if parameter == "cache" else ""
-    several = "the call gives several results: store one of them, x[i] = results[0]"
-    return _ONE_INDEX if parameter != "value" else several if isinstance(value, tuple) else "store one value"
 
 
 def wrong_entries(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Diagnostic]:
@@ -100,7 +86,7 @@ def wrong_entries(function: Callable[..., Any], args: tuple[Any, ...], kwargs: M
     signature = _signature(function)
     bound, scope = signature.bind(*args, **kwargs).arguments, function.__globals__
     return [
-        _diagnose(called(function, args), _misfit(place, value, wanted), signature)
+        _diagnose(called(function, args), misfit(place, value, wanted), signature)
         for name, argument in bound.items()
         if isinstance(argument, dict)
         for node in alternatives(str(signature.parameters[name].annotation), scope)
@@ -116,7 +102,7 @@ def truth_values(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Ma
     bound = signature.bind(*args, **kwargs).arguments
     wanted = {each: signature.parameters[each].annotation for each in bound}
     return [
-        _diagnose(called(function, args), f"{each} must be {_shown(wanted[each])}, not {argument} (a bool)", signature)
+        _diagnose(called(function, args), f"{each} must be {shown(wanted[each])}, not {argument} (a bool)", signature)
         for each, argument in bound.items()
         if isinstance(argument, bool) and wanted[each] in _NUMBERS
     ]
@@ -194,46 +180,6 @@ MOST_DEPTH = MOST_BITS = 64
 _NUMBERS = ("int", "int | None", "float", "float | None")
 
 
-def _misfit(place: str, value: object, wanted: str) -> str:
-    return f"{place} must be {_shown(wanted)}, not {_short(value)} ({_kind(value)}){_hint(value, wanted)}"
-
-
-def _shown(annotation: str) -> str:
-    """An annotation with words for the aliases of this package."""
-    return re.sub(r"\bOperand\b", "a value or a number", annotation).replace("Extents", "one to three integers")
-
-
-def _short(value: object) -> str:
-    try:
-        text = reprlib.repr(value)
-    except ValueError:
-        return printed(value)
-    return str(getattr(value, "name", "a text of several lines")) if "\n" in text else text  # a module of llvmlite
-
-
-def _kind(value: object) -> str:
-    is_numpys = type(value).__module__ == NUMPY and "bool" in type(value).__name__
-    return with_article(f"{'llvmlite ' if _is_llvmlites(value) else 'NumPy ' * is_numpys}{type(value).__name__}")
-
-
-def _hint(value: object, wanted: str) -> str:
-    if _is_llvmlites(value) and hasattr(value, "type") and wanted != "ir.IRBuilder":
-        return ": not the register, .ir; an attached builder takes one by k.value(...)"
-    if wanted == "SwizzleMode":
-        return ": use nvb.SwizzleMode.B128, B64, B32 or NONE"
-    if wanted in _ELEMENTS:
-        named = value if isinstance(value, str) else getattr(value, "__name__", "")
-        return f": use {shown}" if (shown := element_name(named)) else ""
-    if "Operand" in wanted and type(value).__name__ in ("TileValues", "AxisValues"):
-        return ": compute it of each element, .map(lambda value: ...)"
-    is_late = wanted == "int" and type(value).__name__ in AT_RUN_TIME
-    return ", which is known only when the kernel runs" if is_late else ""
-
-
-def _is_llvmlites(value: object) -> bool:
-    return type(value).__module__.startswith(LLVMLITE)
-
-
 Classes = tuple[Hashable, ...]
 """Those of the arguments of a call, with the names of those that are given by name."""
 
@@ -295,7 +241,7 @@ class Kinds:
             return said != (_ELEMENT if kind is str else _TEXT if kind.__name__ in AT_RUN_TIME else "")
         if kind is bool:
             return self._function.__annotations__.get(name) not in _NUMBERS
-        if isinstance(argument, (list, tuple)) and any(map(_is_llvmlites, argument)):
+        if isinstance(argument, (list, tuple)) and any(map(is_llvmlites, argument)):
             return False
         if (name, kind) not in self._allowed:
             annotation = self._function.__annotations__.get(name)
@@ -307,13 +253,15 @@ class Kinds:
         return self._allowed[name, kind]
 
 
-LLVMLITE = "llvmlite."
 _MOST_CLASSES = 256
 _CONTAINERS = (tuple, list, dict, set, frozenset, bytes, bytearray)
 _FLAGS = ("bool", "bool | None")
 _VALUE, _TEXT, _ELEMENT = "a value", "a text", "an element type"
-_ELEMENTS = ("ElementType", "ElementType | None")
-_SAID = {each: each for each in _FLAGS} | {"str": _TEXT, "str | None": _TEXT} | dict.fromkeys(_ELEMENTS, _ELEMENT)
+_SAID = (
+    {each: each for each in _FLAGS}
+    | {"str": _TEXT, "str | None": _TEXT}
+    | dict.fromkeys(("ElementType", "ElementType | None"), _ELEMENT)
+)
 _WITH_NUMBERS = {"Operand", "Number", "int", "float", "bool", "object", "Any"}
 
 
@@ -397,7 +345,7 @@ def _misfits_of_entries(
     keys, values = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else (annotation.slice,) * 2
     for key, entry in argument.items():
         yield from _misfits(f"a key of {place}", key, text(keys), scope, True)
-        yield from _misfits(f"{place}[{_short(key)}]", entry, text(values), scope, True)
+        yield from _misfits(f"{place}[{short(key)}]", entry, text(values), scope, True)
 
 
 def called(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
@@ -411,10 +359,19 @@ def called(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
     owner = f"k.{noun}" if isinstance(noun, str) else getattr(kind, "__written__", kind.__name__)
     if function.__name__ == "__call__":
         return owner
-    return f"{owner}[...]" if function.__name__ in _INDEXING else f"{owner}.{function.__name__}"
+    if function.__name__ in _INDEXING:
+        return f"{owner}{_INDEX}"
+    operator = _OPERATORS.get(function.__name__, _OPERATORS.get(function.__name__.replace("__r", "__", 1), ""))
+    return f"{owner} {operator}{_OPERATOR}" if operator else f"{owner}.{function.__name__}"
 
 
 _INDEXING, _BOUND = ("__getitem__", "__setitem__"), ("self", "cls")
+_INDEX, _OPERATOR = "[...]", " ..."
+_OPERATORS = (
+    {"__add__": "+", "__sub__": "-", "__mul__": "*", "__truediv__": "/", "__floordiv__": "//", "__mod__": "%"}
+    | {"__and__": "&", "__or__": "|", "__xor__": "^", "__lshift__": "<<", "__rshift__": ">>"}
+    | {"__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">=", "__eq__": "==", "__ne__": "!="}
+)
 
 
 def _of_package(function: Callable[..., Any]) -> str:
@@ -427,17 +384,23 @@ def _of_package(function: Callable[..., Any]) -> str:
     return f"nvb.{name}" if name in sys.modules[__name__.partition(".")[0]].__all__ else name
 
 
-def _diagnose(name: str, problem: str, signature: inspect.Signature, instead: str = "") -> Diagnostic:
-    if instead:
-        return ARGUMENT.diagnose(call=name, problem=problem, advice=instead)
+def _diagnose(name: str, problem: str, signature: inspect.Signature, advice: str = "") -> Diagnostic:
+    if advice:
+        return ARGUMENT.diagnose(call=name, problem=problem, advice=advice)
     without_quotes = [
         parameter.replace(annotation=_Plain(parameter.annotation)) for parameter in signature.parameters.values()
     ]
-    shown = signature.replace(
+    written = signature.replace(
         parameters=[parameter for parameter in without_quotes if parameter.name not in _BOUND],
         return_annotation=inspect.Signature.empty,
     )
-    return ARGUMENT.diagnose(call=name, problem=problem, advice=f"call it as {name}{shown}")
+    if name.endswith(_INDEX):
+        advice = f"write {name.removesuffix(_INDEX)}[index], with {str(written)[1:-1]}"
+    elif name.endswith(_OPERATOR):
+        advice = f"give it {' and '.join(shown(each.annotation.text) for each in written.parameters.values())}"
+    else:
+        advice = f"call it as {name}{written}"
+    return ARGUMENT.diagnose(call=name, problem=problem, advice=advice)
 
 
 class _Plain:

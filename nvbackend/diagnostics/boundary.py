@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TypeVar, cast
 
 from nvbackend.diagnostics.annotations import NUMPY
 from nvbackend.diagnostics.arguments import (
+    ARGUMENT,
     MARK,
     Classes,
     Kinds,
@@ -230,7 +231,24 @@ def refuse(error: Exception, function: Callable[..., Any], args: tuple[Any, ...]
             blame(raised, function, args, kwargs)
         except Exception as raised:  # noqa: BLE001, an argument does what its own code says
             error = raised
+    if isinstance(error, DiagnosticError) and (faults := _of_outer_call(error, function, args, kwargs)):
+        raise DiagnosticError(faults) from None
     refuse_method(error, function, args)
+
+
+def _of_outer_call(
+    error: DiagnosticError, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[Diagnostic]:
+    """What is wrong with the arguments of a call that has passed them to another one, by whose name they were refused.
+
+    The outermost call is the user's. Not where the fix says more than how the inner call is written.
+    """
+    name = called(function, args)
+    for each in error.diagnostics:
+        inner = each.values.get("call")
+        if each.rule is not ARGUMENT or inner == name or not each.fix.startswith(f"call it as {inner}("):
+            return []
+    return wrong_arguments(function, args, kwargs)
 
 
 def refuse_method(error: Exception, function: Callable[..., Any], args: tuple[Any, ...]) -> None:

@@ -9,7 +9,8 @@ import pytest
 from llvmlite import ir
 
 from nvbackend.diagnostics import missing_name
-from nvbackend.diagnostics.arguments import _hint, wrong_arguments
+from nvbackend.diagnostics.arguments import wrong_arguments
+from nvbackend.diagnostics.misfits import hint
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ def _of(name: str) -> object:
 
 ELEMENTWISE = ": compute it of each element, .map(lambda value: ...)"
 AT_RUN_TIME = ", which is known only when the kernel runs"
+PLACE = ": address[index] is what is in memory there; its address is address + index"
 HINTS = [
     (_of("TileValues"), "Operand", ELEMENTWISE),
     (_of("AxisValues"), "Operand | None", ELEMENTWISE),
@@ -103,9 +105,20 @@ HINTS = [
         ": not the register, .ir; an attached builder takes one by k.value(...)",
     ),
     (ir.IntType(32), "Operand", ""),
+    ("f32", "ParameterType | ElementType", ": use nvb.f32"),
+    (_of("Value"), "Address", PLACE),
+    (_of("Value"), "Address | None", PLACE),
+    (3, "Address", ""),
+    ((4, 4), "AnyLayout", ": use nvb.layout.Layout(shape, stride)"),
+    (4, "AnyLayout", ""),
+    ("sm_90a", "Target", ": use nvb.Target.parse('sm_90a')"),
+    (90, "Target", ""),
+    (_of("Value"), "Inside | None", ": k.identity_tensor(shape).below(rows, columns) makes one"),
+    (_of("Address"), "Tensor", ": k.tensor(address, layout) makes one"),
+    ("tma", "Feature", ": use one such as nvb.rows.Feature.WGMMA"),
 ]
 
 
-@pytest.mark.parametrize(("value", "wanted", "hint"), HINTS)
-def test_what_is_said_beside_the_kinds_is_for_both_of_them(value: object, wanted: str, hint: str) -> None:
-    assert _hint(value, wanted) == hint
+@pytest.mark.parametrize(("value", "wanted", "says"), HINTS)
+def test_what_is_said_beside_the_kinds_is_for_both_of_them(value: object, wanted: str, says: str) -> None:
+    assert hint(value, wanted) == says

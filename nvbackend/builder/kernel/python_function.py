@@ -17,6 +17,8 @@ _OF_THE_KERNEL = late_pattern(
 )
 """The names in Python's messages for objects of a kernel that it cannot use."""
 _AS_AN_ARRAY = late_pattern(r"'(Value|Variable)' object (is not subscriptable|does not support item)")
+_OF_NUMPY = late_pattern(r"ufunc does not support .* no callable (\w+) method")
+"""What NumPy says if one of its functions gets an object that it cannot compute with."""
 _NO_ARRAY = "a value of one element is indexed like memory"
 _DECLARE_MEMORY = (
     "annotate a parameter that is an array with Pointer: x: nvb.Pointer(nvb.f32), not x: nvb.f32; "
@@ -58,6 +60,10 @@ _OTHERWISE = (
 
 
 def _advice(error: str) -> str:
+    from nvbackend.builder.ops.math.functions import Math  # it loads the builder, which an error has loaded
+
+    if (function := _OF_NUMPY.search(error)) is not None and hasattr(Math, function[1]):
+        return f"use k.math.{function[1]}: NumPy's functions are for arrays of the host"
     return next((advice for part, advice in _INSTEAD.items() if part in error), _OTHERWISE)
 
 

@@ -8,10 +8,19 @@ from contextlib import AbstractContextManager
 from llvmlite import ir
 
 from nvbackend.builder.values.uncalled import Uncalled
+from nvbackend.intrinsics.row.types import ElementType
 
-_OF_ELEMENTS = ("TileValues", "AxisValues", "Accumulator", "RegisterTensor")
-"""Classes of the tiles, which are above, whose elements are values."""
 _USUAL = "pass a value of this kernel, a variable, or a Python number"
+_OPERATIONS = ("add", "mul", "min", "max", "and", "or", "xor")
+_BY_CLASS = {
+    **dict.fromkeys(
+        ("TileValues", "AxisValues", "Accumulator", "RegisterTensor"),
+        "compute it of each element: .map(lambda value: ...)",
+    ),
+    **dict.fromkeys(("list", "tuple"), "pass one value; a call that takes several has them one by one: store(*values)"),
+    "Address": "read what is there: address[index]",
+}
+"""For classes of the tiles and of memory, which are above, and for Python's."""
 
 
 def instead(operand: object) -> str:
@@ -25,11 +34,16 @@ def instead(operand: object) -> str:
         return f"call it: {operand.__name__}(...)"
     if isinstance(operand, (str, slice)):
         return _instead_of_slice(operand) if isinstance(operand, slice) else _instead_of_text(operand)
-    return "compute it of each element: .map(lambda value: ...)" if type(operand).__name__ in _OF_ELEMENTS else _USUAL
+    if isinstance(operand, ElementType):
+        name = f"nvb.{operand}"
+        return f"pass a number or a value; a type comes after it, k.var(0, {name}), or converts it, .to({name})"
+    return _BY_CLASS.get(type(operand).__name__, _USUAL)
 
 
 def _instead_of_text(text: str) -> str:
     policy = text.rpartition(":")[2]
+    if text in _OPERATIONS:
+        return f'name the operation first: reduce("{text}", value)'
     return f'pass the policy that it names: k.cache.policy("L2::{policy}")' if "evict" in text else _USUAL
 
 
