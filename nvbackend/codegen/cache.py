@@ -6,17 +6,29 @@ A key is a digest of everything that the output depends on, so an entry never go
 from __future__ import annotations
 
 import contextlib
-import hashlib
+import importlib
 import itertools
 import os
 import stat
 import struct
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nvbackend.diagnostics import user_facing
 from nvbackend.diagnostics.classes.dataclass import dataclass
+
+if TYPE_CHECKING:
+    import hashlib
+
+    sha256 = hashlib.sha256
+else:  # hashlib loads OpenSSL, which takes 2 ms: Python's own `random` does without it, too
+    try:
+        sha256 = importlib.import_module("_sha256" if sys.version_info < (3, 12) else "_sha2").sha256
+    except ImportError:
+        from hashlib import sha256
 
 FORMAT = 11
 """The version of what is written into entries, and of how it is made from the inputs; part of every key."""
@@ -32,7 +44,7 @@ _OFF = ("off", "0", "no", "none", "false", "disabled")
 _SUFFIX = ".bin"
 _TEMPORARY = ".tmp-"
 _ABANDONED_SECONDS = 3600.0
-_DIGEST_BYTES = hashlib.sha256().digest_size
+_DIGEST_BYTES = sha256().digest_size
 _TRIM_ONE_IN = 64
 _SIZE = 8
 """Bytes of a number in the header of a payload."""
@@ -184,7 +196,7 @@ def _checksum(key: str, payload: bytes) -> bytes:
 
 
 def _digest(key: str) -> hashlib._Hash:
-    return hashlib.sha256(key.encode(errors="surrogatepass"))
+    return sha256(key.encode(errors="surrogatepass"))
 
 
 def _read_entry(path: Path) -> tuple[bytes, bytes]:

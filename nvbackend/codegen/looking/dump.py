@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
+from nvbackend.codegen.cache import sha256
 from nvbackend.codegen.looking.asked import DUMP, asked
 from nvbackend.diagnostics import DiagnosticError, Rule
 
@@ -25,7 +25,7 @@ class Dump:
     def __init__(self, name: str, target: str, ir: str) -> None:
         chosen = asked(DUMP)
         self.is_wanted = bool(chosen)
-        digest = hashlib.sha256(ir.encode()).hexdigest()[:_DIGITS] if chosen else ""
+        digest = sha256(ir.encode()).hexdigest()[:_DIGITS] if chosen else ""
         self._folder = Path(chosen) / f"{name}-{target}-{digest}"
 
     def write(self, **forms: str | bytes) -> None:

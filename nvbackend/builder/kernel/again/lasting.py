@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import hashlib
 import io
 import operator
 import os
@@ -13,6 +12,7 @@ from typing import Any
 
 from nvbackend.builder.kernel.again.constants import ATOMS, bits_of
 from nvbackend.builder.kernel.again.content import Content, UnknownRead
+from nvbackend.codegen.cache import sha256
 
 _BYTES_OF_CODE = operator.attrgetter("co_code", "co_exceptiontable", "co_linetable")
 _OF_CODE = operator.attrgetter(
@@ -64,13 +64,13 @@ def digest_of(parts: object) -> str:
     pickler = pickle.Pickler(digested, 4)
     pickler.fast = True  # equal values are written alike, whether or not they are one object
     pickler.dump(_plain(parts))
-    return hashlib.sha256(digested.getbuffer()).hexdigest()
+    return sha256(digested.getbuffer()).hexdigest()
 
 
 def _of_code(code: types.CodeType) -> list[object]:
     file, texts = code.co_filename, _BYTES_OF_CODE(code)
     place = file if os.path.isabs(file) else os.path.abspath(file)
-    digest = hashlib.sha256(b"".join(texts)).digest()
+    digest = sha256(b"".join(texts)).digest()
     return ["code", place, *map(len, texts), digest, _plain(code.co_consts), *_OF_CODE(code)]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib.util
 import os
 import sys
@@ -12,6 +11,7 @@ from contextlib import contextmanager
 
 from nvbackend.builder.kernel.again import STARTED_NS
 from nvbackend.builder.kernel.again.constants import PACKAGE
+from nvbackend.codegen.cache import sha256
 
 _WHOLE = ("llvmlite",)
 """Packages that count with every file of code: a few, and libraries among them."""
@@ -33,7 +33,7 @@ def installed() -> str | None:
         programs = sys.version, sys.flags.optimize, folder_of(PACKAGE), _older(files)
     except OSError:
         return None
-    return hashlib.sha256(repr(programs).encode()).hexdigest()
+    return sha256(repr(programs).encode()).hexdigest()
 
 
 def loaded() -> tuple[File, ...] | None:

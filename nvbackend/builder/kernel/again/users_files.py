@@ -6,15 +6,15 @@ nothing is taken from disk that was built before, whatever the edit was.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
-import sysconfig
 from collections.abc import Iterator
 
 from nvbackend.builder.kernel.again.constants import PACKAGE
+from nvbackend.codegen.cache import sha256
 
-_LIBRARY = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
+_LIBRARY = os.path.dirname(os.__file__) + os.sep
+"""Where Python's own modules are. One elsewhere would count as the user's, and be digested as well."""
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
@@ -26,7 +26,7 @@ def users_files(started_ns: int) -> str | None:
     """
     if getattr(sys.modules.get("__main__"), "__file__", None) is None:
         return None
-    digest = hashlib.sha256()
+    digest = sha256()
     try:
         for path in sorted(set(_paths())):
             if os.stat(path).st_mtime_ns > started_ns:
