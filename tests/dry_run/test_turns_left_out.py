@@ -12,7 +12,7 @@ RELEASE = "let each consumer give back the last stage of a turn before its next 
 WAITS = {
     "skips_a_turn": ("empty[2]", "warps 4 and 8 have ended after 8 steps, and warp 0 begins another"),
     "first_has_no_tile": ("turn[1]", TAKE),
-    "tiles_without_release": ("empty[0]", RELEASE),
+    "tiles_without_release": ("empty[0]", "keeps the last stage of warps 4 and 8, and the wait of"),
     "releases_in_the_next_turn": ("empty[0]", RELEASE),
     "a_turn_a_step": ("empty[0]", RELEASE),
     "two_turns_a_tile": ("empty[0]", RELEASE),

@@ -25,6 +25,7 @@ from nvbackend.builder.kernel.check import Check, sizes_of
 from nvbackend.builder.kernel.dry_run import dry_run
 from nvbackend.builder.kernel.operations import Operations
 from nvbackend.builder.kernel.owners import claim, owner_faults
+from nvbackend.builder.kernel.unread import work_for_nothing
 from nvbackend.builder.lower.conversions import llvm_type
 from nvbackend.builder.lower.modules import NamingModule
 from nvbackend.builder.lower.text import text_of_module
@@ -174,6 +175,7 @@ class KernelBuilder(Operations):
         allowed = self.core.allowances
         of_calls = [*owner_faults(self), *self.core.peers.faults(), *self.groups.faults()]
         faults = [*self._warnings, *of_calls, *verify(self.machine, rules=self._rules)]
+        faults += work_for_nothing(self.core, self._epilogues)
         warnings = raise_all(of_whole_calls(self.core, allowed.kept(faults)))
         verified = time.perf_counter()
         if text is None:

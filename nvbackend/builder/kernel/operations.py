@@ -52,6 +52,8 @@ class Operations(FunctionBuilder):
 
     def __init__(self, core: Core) -> None:
         super().__init__(core)
+        self._epilogues: list[TmaEpilogue] = []
+        """Those of the kernel, in the order in which they were made."""
         told_apart(self, "k", _VALUES)
         told_apart(self.cluster, "k.cluster", ("rank", "id", "count", "peer_rank"))
         told_apart(self.warp, "k.warp", ("active_lanes",))
@@ -339,7 +341,9 @@ class Operations(FunctionBuilder):
         wants that multiplies B @ A^T because A has few rows; elements of 16 bits are transposed by stmatrix.
         Raises epilogue.threads, epilogue.parts, epilogue.columns, value.operation, and what `k.tma.store` raises.
         """
-        return TmaEpilogue(self, target, n, warpgroups, rows, threads, parts, transposed=transposed)
+        made = TmaEpilogue(self, target, n, warpgroups, rows, threads, parts, transposed=transposed)
+        self._epilogues.append(made)
+        return made
 
     def store_accumulator(self, accumulator: Accumulator, target: Address, stride: Operand) -> None:
         """Write an accumulator straight to global memory, row-major with `stride` elements a row.

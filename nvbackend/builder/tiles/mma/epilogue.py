@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NoReturn
 
@@ -19,7 +19,7 @@ from nvbackend.builder.tiles.tensor import Tensor, Walker, make_tensor
 from nvbackend.builder.values.accumulator import Accumulator, elements_of
 from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import Operand, Value, as_value
-from nvbackend.diagnostics import Rule, printed, user_facing
+from nvbackend.diagnostics import Diagnostic, Location, Rule, Severity, printed, user_facing
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.copy import matrix_move
 from nvbackend.intrinsics.mma import wgmma
@@ -81,6 +81,16 @@ EPILOGUE_COLUMNS = Rule(
 )
 
 
+NOT_STORED = Rule(
+    id="epilogue.not-stored",
+    message="the epilogue's buffer for a tile of {target} is reserved here, and nothing is stored to it",
+    fix="call store(acc) of what reserve returns, when the multiplies of its tile are done; or take the call out",
+    why="Reserving only waits for the buffer: the tile of the tensor stays as it was.",
+    reference="docs/guide.md, The Hopper GEMM",
+    severity=Severity.WARNING,
+)
+
+
 @cache
 def _atom(columns: int) -> TiledMMA:
     """The wgmma whose accumulator has as many columns."""
@@ -133,6 +143,7 @@ class Converted:
 
     def store(self) -> None:
         """Store the tile. All 128 threads of the warpgroup execute it."""
+        self.reserved.epilogue._is_stored(self.reserved)
         self.reserved.epilogue._store_parts(self.parts.__getitem__, self.reserved)
 
 
@@ -150,6 +161,7 @@ class Reservation:
 
         All 128 threads of the warpgroup execute it. Raises epilogue.accumulator for a tile of another shape.
         """
+        self.epilogue._is_stored(self)
         self.epilogue._store(accumulator, self)
 
     def convert(self, accumulator: Accumulator | TileValues) -> Converted:
@@ -192,6 +204,8 @@ class TmaEpilogue(KnownAttributes):
             EPILOGUE_THREADS.fail(groups=warpgroups, threads=threads, there=k.threads, warp=WARP_SIZE)
         self._k = k
         self._target = target
+        self._unstored: list[tuple[Reservation, Location | None]] = []
+        """What was reserved and is not stored yet, and where."""
         self._threads = threads
         by_wgmma = (rows, threads) == (ROWS, WARPGROUP_SIZE) and n in N_VALUES
         if parts < 1 or n // 8 % parts or (parts != 1 and not by_wgmma):
@@ -219,7 +233,12 @@ class TmaEpilogue(KnownAttributes):
         place = tuple(k.uniform(as_value(k.core, coordinate, s32)) for coordinate in at)
         warpgroup = as_value(k.core, warpgroup, s32)
         self._wait_for_buffer(warpgroup)
-        return Reservation(self, place, warpgroup)
+        reserved = Reservation(self, place, warpgroup)
+        self._unstored.append((reserved, k.core.here()))
+        return reserved
+
+    def _is_stored(self, reserved: Reservation) -> None:
+        self._unstored = [(other, place) for other, place in self._unstored if other is not reserved]
 
     def _wait_for_buffer(self, warpgroup: Value) -> None:
         k = self._k
@@ -334,3 +353,9 @@ class TmaEpilogue(KnownAttributes):
             place = walker.address(((0, group), 0, 0)).bytes
             registers = pairs[count * group : count * (group + 1)]
             issue(self._k.core, row, address=place.ir, fragment=registers)
+
+
+def not_stored(epilogue: TmaEpilogue) -> Iterator[Diagnostic]:
+    """epilogue.not-stored for each call of `reserve` of which nothing was stored."""
+    for _, place in epilogue._unstored:
+        yield NOT_STORED.diagnose(at=place, target=epilogue._target.name)

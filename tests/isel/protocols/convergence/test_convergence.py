@@ -23,9 +23,14 @@ from tests.rules.programs.program import Program, breaks
 from tests.rules.registry import right, wrong
 from tests.support.rule_catalogue import rules_of
 
+OF_WHOLE_KERNELS = ("mma.unread", "async.empty-group")
+
 
 def found(program, threads=256, cluster=1):
-    """The rules that it breaks, and the lines that are marked but were not told of."""
+    """The rules that it breaks, and the lines that are marked but were not told of.
+
+    The programs are parts of kernels, whose products nothing reads.
+    """
     parameters = [Parameter("n", Scalar(i32)), Parameter("a", Pointer(i32))]
     k = KernelBuilder("kernel", "sm_90a", threads=threads, cluster=cluster, parameters=parameters)
     try:
@@ -33,6 +38,7 @@ def found(program, threads=256, cluster=1):
         diagnostics = k.finish().diagnostics
     except nvb.DiagnosticError as error:
         diagnostics = error.diagnostics
+    diagnostics = [one for one in diagnostics if one.rule_id not in OF_WHOLE_KERNELS]
     marked = (program if isinstance(program, Program) else breaks("")(program)).marked
     assert {one.location.line for one in diagnostics} == marked, "\n".join(map(str, diagnostics))
     return [one.rule_id for one in diagnostics]
