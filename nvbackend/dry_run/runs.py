@@ -25,7 +25,6 @@ from nvbackend.dry_run.scenario.choose import (
     Scale,
     special_of,
 )
-from nvbackend.dry_run.scenario.each_asks import takes_its_own_part
 from nvbackend.dry_run.scenario.few_steps import FewSteps, asks_for_its_place
 from nvbackend.dry_run.scenario.other_places import OtherPlaces, said
 from nvbackend.dry_run.scenario.other_ways import OtherWays
@@ -240,8 +239,11 @@ class Runs:
 
     def _each_asks(self, machine: Machine) -> list[Diagnostic]:
         """That each CTA of a cluster takes over a cluster of its own, and does a part of its work."""
-        function, program = self._subject.function, self._program
-        if not machine.taking.is_of_each or not takes_its_own_part(function, program):
+        if not machine.taking.is_of_each:
+            return []
+        from nvbackend.dry_run.scenario.each_asks import takes_its_own_part
+
+        if not takes_its_own_part(self._subject.function, self._program):
             return []
         asked = next(one for one in self._subject.machine.instructions() if is_taking(one.row))
         return [EACH_ASKS.diagnose(at=asked.location)]

@@ -30,7 +30,6 @@ from nvbackend.builder.lower.conversions import llvm_type
 from nvbackend.builder.lower.modules import NamingModule
 from nvbackend.builder.lower.text import text_of_module
 from nvbackend.builder.ops.groups import of_whole_calls
-from nvbackend.builder.scopes.calls import spliced
 from nvbackend.builder.scopes.names import check_kernel_meaning, is_ptx_name, suggested_kernel_name
 from nvbackend.builder.scopes.registers import FunctionNames
 from nvbackend.builder.scopes.rules import FINISHED, KERNEL_NAME
@@ -179,6 +178,8 @@ class KernelBuilder(Operations):
         warnings = raise_all(of_whole_calls(self.core, allowed.kept(faults)))
         verified = time.perf_counter()
         if text is None:
+            from nvbackend.builder.scopes.calls import spliced
+
             with spliced(self.core.function, self.core.functions.calls):
                 text = kernel_text(self.module, self)
         judged = time.perf_counter()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from nvbackend.dry_run.machine.choices import Guessed
 from nvbackend.dry_run.machine.fiber import Fiber, Meeting, Warp
-from nvbackend.dry_run.program.asides import is_aside
 from nvbackend.dry_run.program.code import Program
 
 
@@ -25,6 +24,8 @@ class Aside:
         number = fiber.block
         code = self._program.blocks[number]
         if number not in self._known:
+            from nvbackend.dry_run.program.asides import is_aside
+
             self._known[number] = is_aside(self._program, number)
         if code.meeting is None or not self._known[number]:
             raise Guessed

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from nvbackend.dry_run.machine.model import Model
 from nvbackend.dry_run.values.unknown import Expression, Unknown
+
+if TYPE_CHECKING:
+    from nvbackend.dry_run.machine.model import Model
 
 
 class Guessed(Exception):
@@ -17,7 +20,13 @@ class Choices:
 
     def __init__(self, *, first: bool) -> None:
         self._first = first
-        self._model = Model(settles=not first)
+
+    @cached_property
+    def _model(self) -> Model:
+        """The numbers that are chosen, of which few kernels need any."""
+        from nvbackend.dry_run.machine.model import Model
+
+        return Model(settles=not self._first)
 
     def holds(self, condition: Unknown, wish: bool | None = None) -> bool:
         """Whether a condition holds in all lanes alike; as wished where either is possible. Raises Guessed."""

@@ -12,7 +12,6 @@ from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.dry_run.order.footprints import lanes_of, multicast_mask, number
 from nvbackend.dry_run.order.record import Part
 from nvbackend.dry_run.order.words import after_rounds, counted, in_rounds, instruction, line, touch_of
-from nvbackend.dry_run.protocols.hand_overs import tracked
 from nvbackend.dry_run.protocols.lifetimes import MBARRIER_BYTES, Overwritten, is_none
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import BLOCKED, DONE, RANK_SHIFT, Outcome, Step, Unknown
@@ -196,6 +195,8 @@ class Signals:
         """The events of the operations that the arrival waits for."""
         tracks = step.instr.semantics.tracks
         if tracks is Completion.COMMIT:
+            from nvbackend.dry_run.protocols.hand_overs import tracked
+
             return tracked(self._state, step) | self._state.tensor_commits[warp.cta, warp.index]
         return 0 if tracks is None else self._state.groups_of(warp, tracks).tracked(step.lanes)
 

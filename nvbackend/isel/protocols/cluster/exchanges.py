@@ -51,8 +51,7 @@ def check_exchanges(function: MachineFunction) -> Iterator[Diagnostic]:
     """Every such race, once for each allocation, at the later of the two accesses."""
     if function.attributes.get(ATTACHED) or function.values is None:
         return
-    if any(facts.PEERS in instr.facts for instr in function.instructions()):
-        yield from _Search(function, function.values).find()
+    yield from _Search(function, function.values).find()
 
 
 class _Search:

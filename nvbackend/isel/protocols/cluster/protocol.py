@@ -17,7 +17,6 @@ from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.protocols.cluster import rules
 from nvbackend.isel.protocols.cluster.accesses import check_cluster_accesses
-from nvbackend.isel.protocols.cluster.exchanges import check_exchanges
 from nvbackend.isel.protocols.cluster.phases import meets
 from nvbackend.isel.protocols.mbarrier.uses import Use, Uses, find_uses
 
@@ -56,7 +55,10 @@ def check_cluster_protocol(function: MachineFunction) -> list[Diagnostic]:
     if size > 1:
         faults += _early_ends(function, find_uses(function), (1 << size) - 1)
         faults += check_cluster_accesses(function)
-        faults += check_exchanges(function)
+        if any(facts.PEERS in instr.facts for instr in function.instructions()):
+            from nvbackend.isel.protocols.cluster.exchanges import check_exchanges
+
+            faults += check_exchanges(function)
     return faults
 
 

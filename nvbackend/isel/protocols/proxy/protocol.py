@@ -14,7 +14,6 @@ from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import Completion, FenceOf, Scope
 from nvbackend.isel.flow.accesses import AccessKind, Relation, Run, shared_accesses
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
-from nvbackend.isel.flow.exclusive import exclusions_of
 from nvbackend.isel.flow.finished import finished, kept, with_successors
 from nvbackend.isel.flow.footprints import Footprints, footprints_of
 from nvbackend.isel.flow.paths import coming
@@ -85,6 +84,8 @@ class Reduced:
 
     def is_excluded(self, meeting: Meeting) -> bool:
         """Whether threads that come to the first access never come to the second, and those that do use other bytes."""
+        from nvbackend.isel.flow.exclusive import exclusions_of
+
         first, second = meeting.first, meeting.second
         scope = exclusions_of(self.function).scope(first.site.block, second.site.block)
         if scope is None or scope >= Scope.CTA:
