@@ -29,7 +29,6 @@ from nvbackend.diagnostics.arguments import (
 from nvbackend.diagnostics.classes.late_method import LateMethod
 from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from nvbackend.diagnostics.location import is_plumbing
-from nvbackend.diagnostics.own_methods import raising_method
 
 _Answer = TypeVar("_Answer")
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
@@ -260,6 +259,8 @@ def refuse_method(error: Exception, function: Callable[..., Any], args: tuple[An
 
 
 def _raising_method(error: Exception, function: Callable[..., Any], args: tuple[Any, ...]) -> Diagnostic | None:
+    from nvbackend.diagnostics.own_methods import raising_method
+
     frames = [frame for frame in _frames(error.__traceback__) if _is_of_no_library(frame)]
     return raising_method(error, called(function, args), frames)
 

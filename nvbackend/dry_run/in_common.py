@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.findings import ACCOUNTING, Findings
 from nvbackend.dry_run.order.words import in_rounds, instruction
 from nvbackend.dry_run.seam import Step
-from nvbackend.dry_run.values.apart import Sum, parts_of
 from nvbackend.dry_run.values.lanes import lanes_in, numbers_of
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE
+
+if TYPE_CHECKING:
+    from nvbackend.dry_run.values.apart import Sum
 
 
 def check_in_common(findings: Findings, step: Step) -> None:
@@ -29,6 +33,8 @@ def check_in_common(findings: Findings, step: Step) -> None:
 
 def _apart(step: Step, name: str) -> tuple[str, str, str] | None:
     """Two that certainly give different values, and what tells them apart; None for none."""
+    from nvbackend.dry_run.values.apart import parts_of
+
     first: Sum | None = None
     for index, warp in enumerate(step.warps):
         parts = parts_of(step.value(name, of=index))

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from nvbackend.layout.algebra.composition import complement, composition, left_inverse, right_inverse
 from nvbackend.layout.algebra.inttuple import Dynamic, IntTuple, _
 from nvbackend.layout.algebra.layout import Layout, depth, make_layout, make_ordered_layout, rank, size
-from nvbackend.layout.algebra.parse import parse
 from nvbackend.layout.algebra.simplify import (
     coalesce,
     downcast,
@@ -53,6 +52,7 @@ from nvbackend.layout.descriptors.tile_atoms import check_tile, gmma_atom
 
 if TYPE_CHECKING:
     from nvbackend.layout import pictures
+    from nvbackend.layout.algebra.parse import parse
 
 __all__ = [
     "FORMS",
@@ -111,7 +111,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`pictures`, imported at its first use: few programs draw."""
+    """`pictures` and `parse`, imported at their first use: few programs draw, or read layouts."""
     if name == "pictures":
         return importlib.import_module(f"{__name__}.{name}")
+    if name == "parse":
+        return importlib.import_module(f"{__name__}.algebra.parse").parse
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -26,9 +26,6 @@ from nvbackend.builder.values.uncalled import told_apart
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
-from nvbackend.isel.select.mma.request import MmaRequest
-from nvbackend.isel.select.tcgen05.request import Tcgen05Request
-from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from nvbackend.layout import AnyLayout, IntTuple, Layout
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.tiled import CopyAtom, TiledCopy, TiledMMA, TmaCopy
@@ -40,6 +37,9 @@ if TYPE_CHECKING:
     from nvbackend.builder.tiles.mma.warp_mma import TiledWarpMma
     from nvbackend.builder.tiles.register_tensor import RegisterTensor
     from nvbackend.builder.tiles.ring_parts import RingParts
+    from nvbackend.isel.select.mma.request import MmaRequest
+    from nvbackend.isel.select.tcgen05.request import Tcgen05Request
+    from nvbackend.isel.select.wgmma.request import WgmmaRequest
 
 _VALUES = ("thread_id", "block_id", "block_count", "lane_id", "warp_id", "warpgroup_id", "elect", "clock")
 

@@ -10,13 +10,11 @@ from llvmlite import ir
 from llvmlite.ir.instructions import CallInstrAttributes, FastMathFlags
 
 from nvbackend.builder.lower.modules import struct_type
-from nvbackend.builder.lower.neighbours import kept_apart
 from nvbackend.builder.lower.pointers import pointer_to
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import foreign_owner
 from nvbackend.builder.scopes.registers import Register, members
 from nvbackend.diagnostics import Diagnostic, WrongKind, printed, raise_all, with_article
-from nvbackend.intrinsics.row.asm_form import asm_form
 from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, RegisterClass, Role, Row, RowOperand
 
 _REACHABLE = {
@@ -248,7 +246,11 @@ def lower(
     registers. Shared addresses may be i32 or pointers; each lowering gets the form it takes.
     """
     results = _lowered(builder, row, operands, name, in_asm=in_asm)
-    return kept_apart(builder, results) if row.merges_with_neighbours else results
+    if not row.merges_with_neighbours:
+        return results
+    from nvbackend.builder.lower.neighbours import kept_apart
+
+    return kept_apart(builder, results)
 
 
 def _lowered(
@@ -257,6 +259,8 @@ def _lowered(
     if isinstance(row.lowering, Asm):
         return _lower_asm(builder, row, operands, name)
     if in_asm:
+        from nvbackend.intrinsics.row.asm_form import asm_form
+
         return _lower_asm(builder, asm_form(row), operands, name, row.lowering.name)
     return _lower_intrinsic(builder, row, row.lowering, operands, name)
 

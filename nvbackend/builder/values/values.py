@@ -15,9 +15,7 @@ from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import Region
 from nvbackend.builder.scopes.names import check_name
 from nvbackend.builder.values.attributes import missing_attribute
-from nvbackend.builder.values.instead import instead
 from nvbackend.builder.values.math_policy import MathPolicy
-from nvbackend.builder.values.truth import refuse_truth
 from nvbackend.diagnostics import Uncopied, printed, user_facing
 from nvbackend.diagnostics.boundary import plain_number
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType, pred, s32, s64, tf32, u32
@@ -206,6 +204,8 @@ class Arithmetic(Uncopied):
     __hash__ = object.__hash__
 
     def __bool__(self) -> bool:  # noqa: PLE0304
+        from nvbackend.builder.values.truth import refuse_truth
+
         refuse_truth()
 
     def __format__(self, spec: str) -> str:
@@ -324,6 +324,8 @@ def as_value(k: Emitter, operand: object, element: ElementType | None = None) ->
         if element is None:
             element = pred if isinstance(operand, bool) else s32 if isinstance(operand, int) else BY_NAME["f32"]
         return constant(k, operand, element)
+    from nvbackend.builder.values.instead import instead
+
     kind = "a run-time value" if element is None else f"a value of {element}"
     rules.NOT_A_VALUE.fail(given=operand, kind=kind, advice=instead(operand))
 

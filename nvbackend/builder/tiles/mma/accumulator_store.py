@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nvbackend.atoms.atom import accumulator as accumulator_layout
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.ops.function import FunctionBuilder
-from nvbackend.builder.tiles.axpby import Axpby
 from nvbackend.builder.tiles.coordinates import Cut
 from nvbackend.builder.tiles.tensor import Tensor, Walker, make_tensor
 from nvbackend.builder.values.accumulator import Accumulator, elements_of
@@ -19,6 +18,9 @@ from nvbackend.intrinsics.mma.wgmma import M as ROWS
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.layout import AnyLayout, Layout, composition, size
 from nvbackend.tiled import Partition
+
+if TYPE_CHECKING:
+    from nvbackend.builder.tiles.axpby import Axpby
 
 PAIR = 2
 """Neighbours of a row that a thread has side by side."""

@@ -26,8 +26,6 @@ from nvbackend.intrinsics.mma.wgmma import M as ROWS
 from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE
 from nvbackend.intrinsics.sync.barriers import MAX_CTA_THREADS
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
-from nvbackend.isel.select.mma.request import MmaRequest
-from nvbackend.isel.select.tcgen05.request import Tcgen05Request
 from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from nvbackend.isel.select.wgmma.select import select_wgmma
 from nvbackend.isel.target.target import Target
@@ -41,6 +39,8 @@ from nvbackend.tiled.tiled_mma import AtomLayout
 if TYPE_CHECKING:
     from nvbackend.builder.tiles.mma.tcgen05 import TiledTcgen05
     from nvbackend.builder.tiles.register_tensor import RegisterTensor
+    from nvbackend.isel.select.mma.request import MmaRequest
+    from nvbackend.isel.select.tcgen05.request import Tcgen05Request
 
 Instruction: TypeAlias = "WgmmaRequest | Tcgen05Request | MmaRequest | TiledMMA | MmaAtom | str"
 """What a tiled MMA is made of."""
@@ -117,12 +117,15 @@ def axpby_part(
 
 def _atom(instruction: object, descriptor: InstructionDescriptor | None, target: Target) -> MmaAtom:
     """The atom, which the target must have."""
+    if isinstance(instruction, WgmmaRequest):
+        return atom_of_request(instruction, target)
+    from nvbackend.isel.select.mma.request import MmaRequest
+    from nvbackend.isel.select.tcgen05.request import Tcgen05Request
+
     if isinstance(instruction, MmaRequest):
         from nvbackend.isel.select.mma.select import select_mma
 
         return atom_of(select_mma(instruction, target))
-    if isinstance(instruction, WgmmaRequest):
-        return atom_of_request(instruction, target)
     if isinstance(instruction, Tcgen05Request):
         from nvbackend.atoms import umma
 
@@ -153,6 +156,7 @@ def _tiled_tcgen05(
 ) -> TiledTcgen05:
     from nvbackend.atoms import umma
     from nvbackend.builder.tiles.mma.tcgen05 import TiledTcgen05
+    from nvbackend.isel.select.tcgen05.request import Tcgen05Request
     from nvbackend.isel.select.tcgen05.shapes import descriptor_of
 
     if size(layouts.atom_layout_mnk) > 1:

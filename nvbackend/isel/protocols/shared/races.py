@@ -27,7 +27,6 @@ from nvbackend.isel.machine.function import Crew, MachineFunction, MemoryObject
 from nvbackend.isel.machine.words import with_line
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED, find_uses
 from nvbackend.isel.protocols.shared import rules
-from nvbackend.isel.protocols.shared.meeting import barrier_between
 from nvbackend.isel.protocols.shared.pairs import Pairs, is_atomic
 from nvbackend.isel.protocols.shared.syncs import Syncs, acquires
 
@@ -167,6 +166,8 @@ def _diagnose(function: MachineFunction, race: Race) -> Diagnostic:
     is_written = race.first.kind in _WRITES
     rule = rules.MISSING_BARRIER if is_written else rules.OVERWRITTEN_EARLY
     before, behind = with_line(first), with_line(second)
+    from nvbackend.isel.protocols.shared.meeting import barrier_between
+
     return rule.diagnose(
         at=second.location,
         notes=((f"it is {'written' if is_written else 'read'} here", first.location),),
