@@ -84,7 +84,7 @@ class Im2col:
     """How a tensor map walks over pixels: of an array of `rank` 3 to 5 dimensions, batch, space (D, H, W), channels.
 
     A pixel's place goes from `lower` to the extent plus `upper` (exclusive) along each dimension of space, outermost
-    first: for a convolution the padding before, negative, and the padding after less the filter's extent less one. A
+    first: for a convolution the negative padding before, and the padding after minus (the filter's extent - 1). A
     copy starts at its coordinates, goes along W first, and adds its offsets to each place; outside of the array it
     reads zeros. `wide` "w" or "w128" (compute capability 10.0) walks along W alone, so the corners have one number.
     `stride` has the steps of the walk, 1 to 8 along each dimension that is walked, 1 where it is left out; start at

@@ -9,7 +9,8 @@ _CONTRACT = "tileiras documents: MMA atoms, Common Atom Contract"
 NAME = Rule(
     id="atom.name",
     message="{given!r} is not the name of an MMA atom",
-    fix="use a name as CuTe spells it{nearest}",
+    fix="use a name as CuTe spells it{nearest}; or, in k.tiled_mma, a request such as "
+    'nvb.mma.sync("m16n8k16", nvb.f16, nvb.f16, nvb.f32)',
     why="An atom that is read wrongly multiplies other elements.",
     reference="CUTLASS include/cute/arch/mma_sm*.hpp",
 )

@@ -27,7 +27,8 @@ from nvbackend.isel.target.target import LAST_IN_PTXAS_12, Target, dotted, lowes
 TARGET = Rule(
     id="ptxas.target",
     message="ptxas {release} does not know {target}",
-    fix="assemble with {needed}, passed as `tool`",
+    fix="assemble with {needed}, compile(tool=nvb.codegen.find_ptxas(path)); or stop at PTX, which is what the "
+    "simulator takes: compile(assemble=False)",
     why="Each ptxas knows a range of chips: release 13 dropped those before sm_75, and none knows chips of the future.",
     reference="ptxas --list-arch of 12.9 and 13.5",
 )

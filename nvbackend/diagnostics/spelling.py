@@ -20,9 +20,10 @@ _FLOATS = ("f16", "f32", "f64", "bf16")
 def misspelt(name: str, known: Iterable[str]) -> list[str]:
     """The names of `known` that differ from `name` by a slip or two, nearest first; none for a name that is another's.
 
-    Such a name is a guess: `sin` is as near to `sign` as to `son`. Messages ask whether it is meant.
+    Such a name is a guess: `sin` is as near to `sign` as to `son`. Messages ask whether it is meant. Of a single letter
+    nothing is left after a slip.
     """
-    most = min(_MOST_SLIPS, max(1, len(name) // _LETTERS_OF_A_SLIP))
+    most = min(_MOST_SLIPS, max(1, len(name) // _LETTERS_OF_A_SLIP)) if len(name) > 1 else 0
     slips = {other: _slips(name.lower(), other.lower(), most) for other in known}
     return sorted((other for other, number in slips.items() if number <= most), key=lambda other: (slips[other], other))
 

@@ -187,9 +187,11 @@ class _ScalarSlot:
     def _misfit(self, misfit: Misfit, argument: object) -> Diagnostic:
         name, element = self._name, self._element
         if misfit is Misfit.KIND:
-            return ARGUMENT_KIND.diagnose(
-                name=name, given=with_article(describe(argument)), expected=f"a scalar of {element}", of=""
-            )
+            of = ""
+            if isinstance(argument, float) and argument.is_integer() and element.is_integer:
+                of = f": {int(argument)}, an integer"
+            given, expected = with_article(describe(argument)), f"a scalar of {element}"
+            return ARGUMENT_KIND.diagnose(name=name, given=given, expected=expected, of=of)
         return SCALAR_RANGE.diagnose(name=name, value=argument, element=element, range=range_text(element))
 
 

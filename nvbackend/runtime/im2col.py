@@ -61,7 +61,7 @@ AREA = Rule(
     id="tensor-map.im2col-area",
     message="tensor map {name}: dimension {dimension} of space, of extent {extent}, has no pixel from "
     "{lower} to {end} (upper corner {upper})",
-    fix="give the padding as corners: lower is minus the padding, upper the padding less the filter's extent less one",
+    fix="give the padding as corners: lower is -padding, upper is padding - (extent of the filter - 1) * dilation",
     why=SILENT,
     reference=_REFERENCE,
 )

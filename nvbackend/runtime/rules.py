@@ -98,7 +98,7 @@ ALIGNMENT = Rule(
     id="launch.alignment",
     message="argument {name} is at address {address:#x}, which is not a multiple of {align} bytes",
     fix="pass an array that starts at a multiple of {align} bytes, not a slice that begins in between; or declare the "
-    "parameter nvb.Pointer({element}, align={known}), of which wide accesses are refused where they are made",
+    "parameter nvb.Pointer({element}, align={known}): then wide accesses through it are refused where they are made",
     why="A vector load from such an address ends in CUDA_ERROR_MISALIGNED_ADDRESS and takes the context with it.",
     reference="PTX ISA 6.4.1 (addresses as operands)",
 )

@@ -98,7 +98,7 @@ ENCODING_FAILED = Rule(
     id="tensor-map.encoding-failed",
     message="cuda.core does not encode tensor map {name} ({plan}): {error}",
     fix="report it: every documented requirement was checked before",
-    why="A requirement of this driver that its documentation does not state.",
+    why="This driver requires something that its documentation does not state.",
     reference=_REFERENCE,
 )
 

@@ -116,5 +116,6 @@ def check_fragments(tiled_mma: TiledMMA, a: Fragment, b: Fragment, c: Fragment, 
         some, others = size(fragment.layout, mine), size(other.layout, its)
         if some != others:
             counts = f"{fragment.operand.value} has {some} atoms along {dimension}, {other.operand.value} {others}"
-            fail(counts, "make them of tiles of the same M, N and K")
+            instead = "make them of tiles of the same M, N and K; that of C is tile=(M, N) of k.tiled_mma"
+            fail(counts, instead)
     return size(a.layout, 2)

@@ -24,8 +24,8 @@ def slips(a: str, b: str) -> int:
 
 
 def allowed(name: str) -> int:
-    """One in a name of fewer than ten letters, two in a longer one."""
-    return 1 if len(name) < 10 else 2
+    """None in a single letter, one in a name of fewer than ten, two in a longer one."""
+    return min(len(name) - 1, 1 if len(name) < 10 else 2)
 
 
 def slipped(name: str, times: int, chance: random.Random) -> str:
@@ -60,6 +60,11 @@ def test_no_more_than_three_names_are_asked_for() -> None:
     assert one_of("waits", ["waitb", "waita", "waitd", "waitc"]) == (
         "did you mean waita or waitb or waitc? Otherwise use one of waitb, waita, waitd, waitc"
     )
+
+
+def test_of_a_letter_nothing_is_left_after_a_slip() -> None:
+    assert misspelt("T", ["at", "t"]) == ["t"]
+    assert misspelt("ax", ["at"]) == ["at"]
 
 
 def test_a_name_that_is_longer_is_not_asked() -> None:

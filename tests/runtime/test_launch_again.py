@@ -336,6 +336,17 @@ def test_a_number_that_passed_means_the_same_later() -> None:
     assert rules(lambda: kernel.launch(1, 1.0, 1.0)) == ["launch.argument-kind"]
 
 
+@pytest.mark.parametrize(
+    ("number", "advice"), [(4.0, "4, an integer"), (4.5, "a scalar of s32"), ("4", "a scalar of s32")]
+)
+def test_the_fix_for_a_whole_float_is_the_integer(number: object, advice: str) -> None:
+    kernel, _ = loaded(Scalar(types.s32))
+    with pytest.raises(DiagnosticError) as caught:
+        kernel.launch(1, number)
+    assert caught.value.diagnostics[0].fix.endswith(advice)
+    kernel.launch(1, 4)
+
+
 def test_other_streams_are_waited_for_at_each_launch() -> None:
     kernel, device = loaded(POINTER)
     array = FakeArray((64,), stream=0x9000)

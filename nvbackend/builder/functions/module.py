@@ -99,7 +99,8 @@ def compile_module(
     names = [kernel.signature.name for kernel in built]
     for name in names:
         if names.count(name) > 1:
-            _refuse(f"{names.count(name)} of them are called {name}", f'name one: {name}.with_(name="{name}_2")')
+            advice = f'name one: {name}.with_(name="{name}_2"), or nvb.KernelBuilder("{name}_2", ...)'
+            _refuse(f"{names.count(name)} of them are called {name}", advice)
     targets = list(dict.fromkeys(kernel.target for kernel in built))
     if len(targets) > 1:
         _refuse(

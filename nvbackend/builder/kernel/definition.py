@@ -270,8 +270,8 @@ class KernelDefinition(ByName, NotLoaded):
         if result is not None and self._function.__name__ != _LAMBDA:
             problem = f"it returns {printed(result)}, and a kernel has no result"
             advice = (
-                "leave the return out; what the host is to have, write to memory: out[index] = value, where out is a "
-                "parameter such as nvb.Pointer[nvb.f32]"
+                "leave the return out, and write results to memory: out[index] = value, where out is a parameter such "
+                "as nvb.Pointer[nvb.f32]"
             )
             last = last_line(self._function)
             raise DiagnosticError([_function_fault(self.name, problem, advice, last)])

@@ -25,10 +25,10 @@ _PARTINGS = (WARP_DIVERGENT, BARRIER_DIVERGENT, BARRIER_SKIPPED)
 THREADS = Rule(
     id="cta.threads",
     message="{call} is executed by {count} of the CTA's {threads} threads",
-    fix="call it where all threads come, before any of them returns, with a value that changes nothing in those left "
-    "out, neutral = 0 for add, -inf for max: k.select(condition, value, neutral), of several values.map(lambda value: "
-    "k.select(condition, value, neutral)); k.cta.reduce and k.cta.scan also take the whole warps that come: "
-    "threads=..., barrier=...",
+    fix="call it where all threads come, before any of them returns, and give threads that do not count a value that "
+    "changes nothing, 0 for add, -inf for max: k.select(condition, value, neutral), for several values "
+    "values.map(lambda value: k.select(condition, value, neutral)); or let whole warps call k.cta.reduce or k.cta.scan "
+    "by themselves: threads=..., barrier=...",
     why="It waits at a barrier for all threads of the CTA, and those that never come would leave the others waiting.",
     reference="PTX ISA 9.7.13.1 (barrier)",
 )

@@ -82,8 +82,8 @@ def check_kernel_meaning(name: str) -> None:
 
 
 def suggested_kernel_name(wanted: object) -> str:
-    """A valid kernel name that resembles the given one."""
-    name = re.sub(r"[^\w$]", "_", str(wanted), flags=re.ASCII)
+    """A valid kernel name that resembles the given one, if that is a text."""
+    name = re.sub(r"[^\w$]", "_", wanted if isinstance(wanted, str) else "kernel", flags=re.ASCII)
     return name if is_ptx_name(name) and name[0].isalpha() else f"k{name}"
 
 

@@ -341,8 +341,8 @@ TMA_MULTICAST = Rule(
 )
 TMA_PLACE = Rule(
     id="tma.place",
-    message="{given} coordinates were given for tensor map {name!r}, which has {rank} dimensions",
-    fix="give {rank} coordinates: row and column, after those of the dimensions of extent 1, outermost first",
+    message="the copy gives {given} coordinate(s) for tensor map {name!r}, which has {rank} dimension(s)",
+    fix="give {rank}: row and column last, and before them, outermost first, those of the dimensions of extent 1",
     why="The instruction takes one coordinate for each dimension.",
     reference="PTX ISA 9.7.9.27.1.2 (cp.async.bulk.tensor: tensorCoords)",
 )

@@ -27,7 +27,7 @@ OUTSIDE = Rule(
 
 BELOW = Rule(
     id="tensor.below",
-    message="{given} bounds were given for coordinates in {rank} dimensions",
+    message="below(...) gives {given} bound(s), and the coordinates have {rank} dimension(s)",
     fix="give a bound for each dimension, None for one without",
     why="What lies past the end of the dimensions left out would be read or written.",
     reference="CUTLASS include/cute/algorithm/copy.hpp (copy_if)",

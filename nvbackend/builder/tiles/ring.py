@@ -65,9 +65,7 @@ class Ring(KnownAttributes, Generic[Tile]):
         pingpong: bool,
     ) -> None:
         if not _is_integer(stages):
-            advice = (
-                "give an integer of Python's, k.pipeline(3, ...): shared memory is laid out when the kernel is built"
-            )
+            advice = "give a Python integer, k.pipeline(3, ...): shared memory is laid out when the kernel is built"
             ARGUMENT.fail(call="k.pipeline", problem=f"stages must be int, not {printed(stages)}", advice=advice)
         if copies not in COPIES:
             reason = f"copies={copies!r} is not one of {', '.join(COPIES)}"
@@ -77,7 +75,8 @@ class Ring(KnownAttributes, Generic[Tile]):
             advice = f"give it {least} at least: k.pipeline({least}, ...)"
             ring_rules.RING.fail(stages=stages, problem=f", not {least} or more", advice=advice, because=because)
         if not tiles or not tiles.keys().isdisjoint(Stage.__slots__):
-            ring_rules.RING_TILES.fail(given=", ".join(tiles) or "none", taken=", ".join(Stage.__slots__))
+            named = f"tiles named {', '.join(tiles)}" if tiles else "no tile"
+            ring_rules.RING_TILES.fail(given=named, taken=" or ".join(Stage.__slots__))
         warpgroups = k.threads // WARPGROUP_SIZE
         if consumers is not None and not 1 <= consumers <= warpgroups:
             _fail_consumers(consumers, warpgroups)
@@ -124,7 +123,8 @@ class Ring(KnownAttributes, Generic[Tile]):
         """
         k, ahead = self._k, self.stages - 1
         if self._walk is not None:
-            ring_rules.RING_CONSUMERS.fail(given=self.consumers, there="all threads", advice="")
+            given = f"{self.consumers} consumer warpgroup(s)"
+            ring_rules.RING_CONSUMERS.fail(given=given, there="all threads", advice="")
         self._check_ready("steps")
         for first in range(ahead):
             self._fetch(k.const(first, s32), count, fetch)
@@ -198,7 +198,7 @@ class Ring(KnownAttributes, Generic[Tile]):
         """
         k = self._k
         if self._roles.consuming not in (None, self.consumers):
-            _fail_consumers(self.consumers or "no", self._roles.consuming)
+            _fail_consumers(self.consumers, self._roles.consuming)
         if in_flight not in range(len(_GIVEN_BACK)) or in_flight >= self.stages:
             because = "the stage that is held back would never come free, and the producer would wait forever"
             most = min(len(_GIVEN_BACK), self.stages) - 1
@@ -315,7 +315,7 @@ class Ring(KnownAttributes, Generic[Tile]):
     def _role(self, call: str, who: str = "", *, wrong: bool = False) -> Walk:
         """Raises pipeline.consumers without roles, pipeline.role in the wrong one, and what `_check_ready` raises."""
         if self._walk is None:
-            _fail_consumers("no", max(1, self._k.threads // WARPGROUP_SIZE - 1))
+            _fail_consumers(None, max(1, self._k.threads // WARPGROUP_SIZE - 1))
         if wrong:
             block, several = self._k.core.regions[-1].describe(), self._several_here()
             ring_rules.RING_ROLE.fail(
@@ -357,7 +357,8 @@ class Ring(KnownAttributes, Generic[Tile]):
 
 
 def _fail_consumers(consumers: object, there: int) -> NoReturn:
-    ring_rules.RING_CONSUMERS.fail(given=consumers, there=f"{there} can", advice=f", {there}")
+    given = "no consumer warpgroup" if consumers is None else f"{consumers} consumer warpgroup(s)"
+    ring_rules.RING_CONSUMERS.fail(given=given, there=f"{there} can", advice=f", {there}")
 
 
 _GIVEN_BACK = (

@@ -13,8 +13,8 @@ RING = Rule(
 )
 RING_TILES = Rule(
     id="pipeline.tiles",
-    message="a ring of tiles named: {given}",
-    fix="give at least one layout by a name of its own, not one of {taken}",
+    message="a ring has {given}",
+    fix="give each tile a name other than {taken}, and its layout: k.pipeline(3, 1, a=mma.smem_a(64))",
     why="A stage has its tiles by their names, and no bytes would ever arrive in one that has none.",
     reference="docs/guide.md, A ring",
 )
@@ -41,7 +41,7 @@ RING_PARTS = Rule(
 )
 RING_CONSUMERS = Rule(
     id="pipeline.consumers",
-    message="consumer warpgroups that the ring waits for: {given}; {there} drain it",
+    message="the ring waits for {given}, and {there} drain it",
     fix="make it with k.pipeline(stages{advice}, ...)",
     why="A stage is free when every consumer has arrived: with one too many it never is.",
     reference="PTX ISA 9.7.13.15 (mbarrier phases)",

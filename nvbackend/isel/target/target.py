@@ -377,7 +377,7 @@ Axes = ParamSpec("Axes")
 VARIANT = Rule(
     id="instruction.variant",
     message="{instruction} does not exist in this form: {reason}",
-    fix="use one of the values that are named, or another instruction",
+    fix="use one of the values that the message names, or another instruction",
     why="ptxas refuses any other spelling, and LLVM has no intrinsic for one.",
     reference="PTX ISA, the instruction's syntax; ptxas 13.5",
 )

@@ -234,9 +234,10 @@ def test_a_parameter_of_another_type(annotation: Any, says: str, fix: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "suggested"), [("my kernel", "my_kernel"), ("3d", "k3d"), ("a-b", "a_b"), ("", "k"), ("_x y", "k_x_y")]
+    ("name", "suggested"),
+    [("my kernel", "my_kernel"), ("3d", "k3d"), ("a-b", "a_b"), ("", "k"), ("_x y", "k_x_y"), (None, "kernel")],
 )
-def test_a_name_is_suggested_that_resembles_the_given(name: str, suggested: str) -> None:
+def test_a_name_is_suggested_that_resembles_the_given(name: Any, suggested: str) -> None:
     with pytest.raises(nvb.DiagnosticError, match=r"kernel\.name") as caught:
         nvb.KernelBuilder(name, "sm_80", threads=32)
     assert caught.value.diagnostics[0].fix.endswith(repr(suggested))

@@ -40,7 +40,7 @@ MISUSES = {
         "k.mbarrier.array",
     ),
     "three coordinates": (lambda k, out, a, t: load(k, t, (0, 0, 0)), "tma.place", "2 dimensions"),
-    "one coordinate": (lambda k, out, a, t: load(k, t, (0,)), "tma.place", "1 coordinates"),
+    "one coordinate": (lambda k, out, a, t: load(k, t, (0,)), "tma.place", "1 coordinate for"),
     "a float for an index": (lambda k, out, a, t: out[a.to(f32)], "value.operation", "index with integers"),
     "pending below nothing": (lambda k, out, a, t: k.tma.wait_group(-1), "tma.pending", "-1"),
 }

@@ -218,10 +218,10 @@ def test_coordinates_are_counted_against_the_dimensions_of_the_map(rank, given):
             with pytest.raises(nvb.DiagnosticError, match=r"tma\.place") as caught:
                 copy()
             (found,) = caught.value.diagnostics
-            assert (
-                f"{given} coordinates were given for tensor map 'source', which has {rank} dimensions" in found.message
-            )
-            assert found.fix.startswith(f"give {rank} coordinates")
+            coordinates, dimensions = "coordinate" + "s" * (given > 1), "dimension" + "s" * (rank > 1)
+            said = f"the copy gives {given} {coordinates} for tensor map 'source', which has {rank} {dimensions}"
+            assert found.message == said
+            assert found.fix.startswith(f"give {rank}: row and column last")
 
 
 @pytest.mark.parametrize("box", [(2, 64, 64), (2, 2, 8, 64), (64,)])

@@ -104,9 +104,17 @@ MISUSES = {
     "drained by the producer": (drained_by_the_producer, "pipeline.role", "ring.drain()"),
     "filled by the consumers": (filled_by_the_consumers, "pipeline.role", "ring.fill()"),
     "one consumer of two": (for_one_consumer_of_two, "pipeline.consumers", "k.pipeline(stages, 2"),
-    "more consumers than warpgroups": (lambda k: ring(k, consumers=4), "pipeline.consumers", "waits for: 4; 3 can"),
-    "no consumers": (lambda k: ring(k, consumers=0), "pipeline.consumers", "waits for: 0; 3 can"),
-    "no tiles": (lambda k: k.pipeline(2, 2), "pipeline.tiles", "none"),
+    "more consumers than warpgroups": (
+        lambda k: ring(k, consumers=4),
+        "pipeline.consumers",
+        "waits for 4 consumer warpgroups, and 3 can drain it",
+    ),
+    "no consumers": (
+        lambda k: ring(k, consumers=0),
+        "pipeline.consumers",
+        "waits for 0 consumer warpgroups, and 3 can drain it",
+    ),
+    "no tiles": (lambda k: k.pipeline(2, 2), "pipeline.tiles", "a ring has no tile"),
     "a name that is taken": (lambda k: ring(k, full=LAYOUT), "pipeline.tiles", "full"),
     "not ready": (not_ready, "pipeline.not-ready", "k.mbarrier.ready()"),
     "a second one not ready": (a_second_ring_not_ready, "pipeline.not-ready", "k.mbarrier.ready()"),
@@ -118,12 +126,12 @@ MISUSES = {
     "filled by all threads": (
         lambda k: enter(k.pipeline(2, a=LAYOUT).fill()),
         "pipeline.consumers",
-        "waits for: no; 2 can drain it",
+        "waits for no consumer warpgroup, and 2 can drain it",
     ),
     "filled by all threads of a warp": (
         lambda _: enter(builder(32).pipeline(2, a=LAYOUT).fill()),
         "pipeline.consumers",
-        "waits for: no; 1 can drain it",
+        "waits for no consumer warpgroup, and 1 can drain it",
     ),
     "given back by all threads": (
         lambda k: k.pipeline(2, copies="cp.async", a=LAYOUT).release(),
@@ -138,7 +146,7 @@ MISUSES = {
     "steps of a ring of roles": (
         lambda k: enter(ring(k).steps(3, lambda step, stage: None)),
         "pipeline.consumers",
-        "waits for: 2; all threads drain it",
+        "waits for 2 consumer warpgroups, and all threads drain it",
     ),
     "another way to copy": (
         lambda k: k.pipeline(2, 1, copies="bulk", a=LAYOUT),

@@ -203,9 +203,10 @@ def test_what_nothing_documents_is_left_out_though_ptxas_takes_it(given: MmaRequ
 
 
 MESSAGES = [
-    (mma("m16n8k16", f16, bf16, f32), "mma.types", "mma does not multiply f16 x bf16", "A and B of f16"),
-    (mma("m16n8k16", pred, pred, f32), "mma.types", "mma does not multiply pred x pred", "A and B of bf16"),
-    (mma("m16n8k16", pred, pred, f32), "mma.types", "mma does not multiply pred x pred", "A and B of s8/u8"),
+    (mma("m16n8k16", f16, bf16, f32), "mma.types", "mma does not multiply f16 x bf16", "from one of these: f16, bf16"),
+    (mma("m16n8k16", pred, pred, f32), "mma.types", "mma does not multiply pred x pred", "one of these: f16, bf16, "),
+    (mma("m16n8k16", pred, pred, f32), "mma.types", "mma does not multiply pred x pred", ", s8/u8, "),
+    (mma("m16n8k8", f32, f32, f32), "mma.types", "mma does not multiply f32 x f32", "use A and B of tf32"),
     (mma("m16n8k32", e2m1, e2m1, f32), "mma.kind", "given: no kind", 'kind="f8f6f4" or kind="mxf8f6f4"'),
     (mma("m16n8k128", b1, b1, s32), "mma.operation", "and has no operation", "use .xor.popc or .and.popc"),
     (mma("m16n8k4", f16, f16, f32), "mma.extent", "no shape m16n8k4", "use m16n8k8 or m8n8k4 or m16n8k16"),

@@ -78,7 +78,7 @@ NOT_SHARED = Rule(
     message="{call} maps {given}, which is not an address of shared memory",
     fix="pass an address of shared memory, such as k.shared(...); global memory is the same in all CTAs, so use its "
     "address as it is",
-    why="Only shared memory exists once per CTA: mapa makes of any other address one that faults, or another's data.",
+    why="Only shared memory exists once per CTA: mapa turns any other address into one that faults, or into another's.",
     reference="PTX ISA 9.7.9 (mapa)",
 )
 SCOPE = Rule(

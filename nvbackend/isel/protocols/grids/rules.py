@@ -17,8 +17,9 @@ ACCESSED_EARLY = Rule(
 READ_EARLY = Rule(
     id="griddepcontrol.early-access",
     message="{name} is {early} {before} griddepcontrol.wait: a kernel before this one may still {use} it",
-    fix='put k.griddepcontrol("wait") before this line, in these threads or before a barrier with them; or, where no '
-    'kernel before it does that, as of weights, say so: with k.allow("griddepcontrol.early-access", reason="weights")',
+    fix='put k.griddepcontrol("wait") before this line, in these threads or before a barrier with them; or, if no '
+    "kernel before it does that, as with weights, say so: with "
+    'k.allow("griddepcontrol.early-access", reason="weights")',
     why="A kernel that waits begins while the ones before it run: what they write is old, new or mixed until then.",
     reference=_REFERENCE,
     severity=Severity.WARNING,

@@ -53,9 +53,9 @@ ARRIVALS = Rule(
 NO_ARRIVAL = Rule(
     id="mbarrier.no-arrival",
     message="this waits for a phase of {barrier}, and nothing in the kernel arrives on it",
-    fix="let the threads that this waits for arrive on it: k.mbarrier.arrive(barrier, expect_tx=bytes) before copies, "
-    "else k.mbarrier.arrive(barrier), with a when= that holds in one of them; for a wait for tcgen05.mma: "
-    "k.tcgen05.commit(barrier)",
+    fix="let the threads that it waits for arrive on it: k.mbarrier.arrive(barrier, expect_tx=bytes) before copies, "
+    "k.tcgen05.commit(barrier) after tcgen05.mma, else k.mbarrier.arrive(barrier), whose when= chooses the threads; "
+    "if the kernel has such a call, make sure that it has threads that come there",
     why="A phase completes by its arrivals; bytes alone never complete one, so the wait does not end.",
     reference=f"{PTX_MBARRIER} (phase completion)",
 )
@@ -76,8 +76,8 @@ MISSING_BYTES = Rule(
 WRONG_BYTES = Rule(
     id="mbarrier.wrong-bytes",
     message="{expected} bytes are announced on {barrier} {when}, and the copies that complete on it bring {brought}",
-    fix="announce {brought} bytes: what the copies bring to this CTA; or, in a block of a ring, fill its tiles "
-    "whole, or say what comes to each: ring.fill(bytes={{...}})",
+    fix="announce {brought} bytes, which is what the copies bring to this CTA; or, in a block of a ring, fill every "
+    "tile of the stage, or say how many bytes each gets: ring.fill(bytes={{...}})",
     why="Too many, and the phase never completes; too few, and it completes before the bytes are there.",
     reference=f"{PTX_MBARRIER} (expect-tx operation, complete-tx operation)",
 )

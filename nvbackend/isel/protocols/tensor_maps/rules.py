@@ -5,7 +5,7 @@ from __future__ import annotations
 from nvbackend.diagnostics import Rule
 
 _REFERENCE = "PTX ISA 9.7.13 (fence.proxy.tensormap), 8.6 (Proxies)"
-_WHY = "Copies read maps through a proxy of its own, which may keep the map as it was: another box, or a fault."
+_WHY = "Copies read maps through a proxy of their own, which may keep the map as it was: another box, or a fault."
 
 NOT_ACQUIRED = Rule(
     id="tensor-map.not-acquired",

@@ -11,6 +11,7 @@ from nvbackend.diagnostics import Rule, raise_all, user_facing
 from nvbackend.intrinsics.mma import mma
 from nvbackend.intrinsics.mma.form import Form, MmaInstruction
 from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.types import f32, tf32
 from nvbackend.isel.select.mma import rules
 from nvbackend.isel.select.mma.request import MmaRequest
 from nvbackend.isel.target.target import Gate, Target, Values, dotted, targets_with, why_not
@@ -22,11 +23,11 @@ def _distinct(texts: Iterable[str]) -> str:
 
 
 def _types(instruction: MmaInstruction, forms: Sequence[Form]) -> Iterator[str]:
-    """The types in one set with A or B, or else all."""
-    near = [form for form in forms if instruction.a in form.types or instruction.b in form.types]
-    for form in near or forms:
-        names = "/".join(str(element) for element in form.types)
-        yield f"A and B of {names}"
+    """The types in one set with A or B, where f32 counts as what it can be rounded to, or else all."""
+    wanted = {tf32 if element is f32 else element for element in (instruction.a, instruction.b)}
+    near = [form for form in forms if not wanted.isdisjoint(form.types)]
+    sets = [*dict.fromkeys("/".join(map(str, form.types)) for form in near or forms)]
+    yield f"A and B of {sets[0]}" if len(sets) == 1 else f"A and B from one of these: {', '.join(sets)}"
 
 
 def _kinds(_: MmaInstruction, forms: Sequence[Form]) -> Iterator[str]:

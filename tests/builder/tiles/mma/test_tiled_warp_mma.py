@@ -356,7 +356,7 @@ MISTAKES = {
     metadata_of_another_type: ("warp-mma.fragment", "they are of f16, and u16 is wanted"),
     on_an_older_chip: ("mma.target", "m16n8k16"),
     one_stage: ("pipeline.stages", "a ring of 1 stage"),
-    no_tiles: ("pipeline.tiles", "a ring of tiles named: none"),
+    no_tiles: ("pipeline.tiles", "a ring has no tile"),
 }
 
 
