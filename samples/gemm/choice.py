@@ -12,7 +12,7 @@ from samples.gemm.checks import among, positive
 from samples.gemm.deep import QUAD_COLUMNS, Deep
 from samples.gemm.model import RESIDENT, microseconds, resident
 from samples.gemm.thin import STORED, TILE_K, Thin
-from samples.gemm.wide import LINE, REGISTERS, WARPGROUP_ROWS, Wide, box_of_c, rows_of
+from samples.gemm.wide import LINE, NARROW, REGISTERS, WARPGROUP_ROWS, Wide, box_of_c, rows_of
 
 Choice = Wide | Thin | Deep
 OPERANDS = (f16, bf16, tf32, e4m3, e5m2, s8, u8)
@@ -26,6 +26,8 @@ PARTS = (1, 2, 3, 4, 6, 8)
 """In how many parts the epilogue may store a tile."""
 LEAST_STAGES, MOST_STAGES, MOST_THIN_STAGES = {1: 3, 2: 3, 3: 4}, 7, 20
 """Stages of a ring at least, by the number of consumers, and at most."""
+MOST_NARROW_STAGES, MOST_DEEP_STAGES = 12, 14
+"""The same of narrow wide tiles and of deep ones: more took the same time."""
 IN_TURNS = 256
 """Columns of the tiles of ping-pong consumers."""
 THIN_COLUMNS = (8, 16, 24, 32, 48, 64, 96, 128)
@@ -44,8 +46,14 @@ NEAR, OTHERS = 1.1, 8
 """Of other tiles so many at most, those that the model has no further than this from the best."""
 GROUPS = (16, 8, 32)
 """Rows of wide tiles that go together. The model does not tell them apart, and takes the first."""
-FEW = 16
-"""Up to so many rows of A thin tiles are faster throughout: TMA takes long for the other rows of tiles of 64."""
+FEW = NARROW[0]
+"""Up to so many rows of A only narrow and thin tiles are candidates: TMA takes long for the other rows of others."""
+
+
+def widths(consumers: int, swapped: bool) -> tuple[int, ...]:
+    """Those of wide and deep tiles of C, or of C^T. Tiles of 192 x 16 were never faster than smaller ones."""
+    narrow = NARROW[1:] if consumers == max(REGISTERS) else NARROW
+    return (*narrow, *COLUMNS) if swapped else COLUMNS
 
 
 def wide_ones(
@@ -58,7 +66,8 @@ def wide_ones(
     orders = (False, True) if result.bits == TRANSPOSED else (False,)
     alike = [
         (consumers, columns, False, cluster, swapped)
-        for swapped, consumers, columns, cluster in itertools.product(orders, REGISTERS, COLUMNS, (1, 2))
+        for swapped, consumers in itertools.product(orders, REGISTERS)
+        for columns, cluster in itertools.product(widths(consumers, swapped), (1, 2))
         if cluster == 1 or (consumers < 3 and not swapped)
     ]
     turns = [(2, IN_TURNS, True, cluster, False) for cluster in (1, 2) if operand.bits == 16]
@@ -71,7 +80,8 @@ def wide_ones(
         if parts is None or columns * result.bits % SWIZZLED:
             continue
         stage = (rows_of(consumers, pingpong) + columns) * LINE // 8
-        stages = min(MOST_STAGES, (WIDE_SHARED - tile // parts) // stage)
+        most = MOST_NARROW_STAGES if columns in NARROW else MOST_STAGES
+        stages = min(most, (WIDE_SHARED - tile // parts) // stage)
         if stages >= LEAST_STAGES[consumers]:
             yield Wide(
                 columns, consumers, cluster, stages, parts, operand, result, batched, pingpong=pingpong, swapped=swapped
@@ -93,12 +103,13 @@ def thin_ones(m: int, operand: nvb.ElementType = f16) -> Iterator[Thin]:
 
 def deep_ones(operand: nvb.ElementType = f16, result: nvb.ElementType = f16) -> Iterator[Deep]:
     """Tiles of every width whose depth a cluster shares, with as many stages as there is room for."""
-    orders = (False, True) if result.bits == TRANSPOSED else (False,)
-    for swapped, consumers, columns, split in itertools.product(orders, REGISTERS, COLUMNS, sorted(RESIDENT)[1:]):
-        rows, own = WARPGROUP_ROWS * consumers, columns // split
-        stages = (SHARED - 4 * rows * own * (split - 1)) // ((rows + columns) * LINE // 8)
-        if columns % (QUAD_COLUMNS * split) == 0 and stages >= LEAST_STAGES[consumers]:
-            yield Deep(columns, consumers, split, stages, operand, result, swapped)
+    for swapped, consumers, split in itertools.product((False, True), REGISTERS, sorted(RESIDENT)[1:]):
+        for columns in widths(consumers, swapped):
+            rows, own = WARPGROUP_ROWS * consumers, columns // split
+            room = SHARED - 4 * rows * own * (split - 1)
+            stages = min(MOST_DEEP_STAGES, room // ((rows + columns) * LINE // 8))
+            if columns % (QUAD_COLUMNS * split) == 0 and stages >= LEAST_STAGES[consumers]:
+                yield Deep(columns, consumers, split, stages, operand, result, swapped)
 
 
 def is_usual(one: Choice) -> bool:
@@ -106,6 +117,16 @@ def is_usual(one: Choice) -> bool:
     if isinstance(one, Wide):
         return not one.swapped and (one.consumers, one.columns) in USUAL
     return isinstance(one, Thin)
+
+
+def is_narrow(one: Choice) -> bool:
+    """Whether it is a tile of C^T for few rows of A."""
+    return not isinstance(one, Thin) and one.columns in NARROW
+
+
+def at_once(one: Deep, m: int, n: int, multiprocessors: int) -> bool:
+    """Whether all clusters run at the same time. Others would exchange their sums while no tensor core is busy."""
+    return one.ctas(m, n) <= resident(multiprocessors, one.split)
 
 
 def orders(one: Choice, m: int, n: int) -> Iterator[Choice]:
@@ -145,11 +166,13 @@ def candidates(
     result = operand if result is None else result
     is_thin = operand is result and operand in (f16, bf16) and batches is None
     thin = list(thin_ones(m, operand)) if is_thin else []
-    wide = list(wide_ones(operand, result, batched=batches is not None)) if m > FEW or not thin else []
-    deep = [one for one in deep_ones(operand, result) if one.ctas(m, n) <= resident(multiprocessors, one.split)]
+    wide = wide_ones(operand, result, batched=batches is not None)
     tiled: list[Wide | Deep] = [one.for_depth(depth) for one in wide if one.cluster <= multiprocessors]
-    tiled += deep if wide and batches is None else []
-    every: list[Choice] = [*thin, *(one for one in tiled if m < n or not one.swapped)]
+    if batches is None:
+        tiled += [one for one in deep_ones(operand, result) if is_narrow(one) or at_once(one, m, n, multiprocessors)]
+    tiled = [one for one in tiled if m < n or not one.swapped]
+    narrow = [one for one in tiled if is_narrow(one)]
+    every: list[Choice] = [*thin, *(narrow if m <= FEW and (narrow or thin) else tiled)]
     said = {one: microseconds(one, m, n, depth, multiprocessors, batches or 1) for one in every}
     near, ranked = NEAR * min(said.values()), sorted(said, key=said.__getitem__)
     others = [one for one in ranked if not is_usual(one) and said[one] <= near][:OTHERS]

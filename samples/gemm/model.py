@@ -11,27 +11,33 @@ import math
 
 from samples.gemm.deep import Deep
 from samples.gemm.thin import TILE_K, Thin
-from samples.gemm.wide import LINE, WARPGROUP_ROWS, Wide, box_of_c
+from samples.gemm.wide import LINE, NARROW, WARPGROUP_ROWS, Wide, box_of_c
 
 ENDS = 1.376
 """Microseconds of a launch before its first and after its last step."""
-MEMORY, NEIGHBORS = 4.65e6, 47.4e3
+MEMORY, NEIGHBORS = 4.65e6, 46.3e3
 """Bytes a microsecond from memory to all multiprocessors, and to each of two neighbors that load by a CTA each."""
-PORT, NO_NEIGHBOR = 104.2e3, 1.6
+PORT, NO_NEIGHBOR = 104.2e3, 1.555
 """Bytes a microsecond from the L2 cache to a multiprocessor, and what it gets more whose neighbor loads nothing."""
-NORM = 2.575
+NORM = 2.52
 """The memory and the busiest multiprocessor take as long as this norm of both: each waits for the other."""
+LATENCY = 1.174
+"""Microseconds until a stage comes from memory: a ring of as many stages brings one each time this goes by once."""
 RESIDENT = {1: 1.0, 2: 1.0, 3: 0.89, 4: 0.91, 8: 0.85}
 """Which part of the multiprocessors clusters of so many CTAs fill: a cluster is within a group of them (a GPC)."""
+NEXT_WAVE = 0.886
+"""Microseconds until a CTA begins where another one ended."""
 
 # Of wide and deep tiles.
 STEP, MULTIPLY, LOAD = {1: 0.0133, 2: 0.0176, 3: 0.0407}, 1.531e-3, 1.365e-4
 """Microseconds of a step: by the number of consumers, for each column of a tile and 64 rows, and for each row of either
 operand: loading them takes power, and so costs clock."""
-UNALIGNED, OUTSIDE = 1.35, 1.21
+UNALIGNED, OUTSIDE = 1.35, 1.395
 """What bytes count where rows of the operands do not begin at lines, and how much more a row outside counts."""
 AGAIN = 0.303
 """How much of an operand comes from memory again where CTAs that do not share its tiles read them at the same time."""
+IN_NARROW = 1.0625
+"""How much longer a launch of narrow wide tiles takes."""
 ALONE, FAR, TURNS = 1.004, 200e6, 1.04
 """How much longer a step takes for CTAs that share no tiles, where the operands have more than so many bytes;
 and for ping-pong consumers."""
@@ -39,18 +45,16 @@ STORE, STORED_ROW, LINES, FEW_STAGES = 0.14, 1.8e-6, 8.6e-5, 0.3
 """Microseconds between the last step of a wide tile and the first one of the next: always, for the square of its
 columns, for each column and line of C beyond one, where a row of 128 bytes is stored as several, and with a ring of
 three stages, which hold less of the next tile."""
-EXCHANGE, EXCHANGED = 0.61, 1.03e-2
+EXCHANGE, EXCHANGED = 0.532, 1.09e-2
 """Microseconds in which the CTAs of a deep tile send their sums and store them: always, and for each column and 64 rows
 that one sends."""
 
 # Of thin tiles.
-READ_BY_ALL = 1.26e-3
+FIRST = 0.968
+"""Microseconds that its CTAs begin later than those of other kernels."""
+READ_BY_ALL = 1.05e-3
 """How much longer a launch takes for each row of A in a tile, as every CTA reads the same ones."""
-LATENCY = 1.165
-"""Microseconds until a stage comes from memory: a ring of as many stages brings one each time this goes by once."""
-NEXT_WAVE = 0.9
-"""Microseconds until a CTA begins where another one ended."""
-PART = 0.0386
+PART = 0.0384
 """Microseconds that a cluster takes to add its sums, for each part and the root of a tile's columns."""
 
 
@@ -102,18 +106,19 @@ def _wide_microseconds(choice: Wide, m: int, n: int, depth: int, multiprocessors
     stores = 1 if choice.pingpong else waves  # in turns all but the last one are beside steps
     far = alone and batches * (m + n) * depth * choice.operand.bits / 8 > FAR
     multiplied = _multiplied(choice) * (TURNS if choice.pingpong else ALONE if far else 1)
-    step = max(multiplied, _loaded(choice, m, n, depth) / _port(tiles, multiprocessors))
+    step = max(multiplied, _loaded(choice, m, n, depth) / _port(tiles, multiprocessors), LATENCY / choice.stages)
     busiest = waves * steps * step + stores * _store(choice)
-    return ENDS + _longest(memory, busiest)
+    return (ENDS + _longest(memory, busiest)) * (IN_NARROW if choice.columns in NARROW else 1)
 
 
 def _deep_microseconds(choice: Deep, m: int, n: int, depth: int, multiprocessors: int) -> float:
     ctas, steps = choice.ctas(m, n), -(-depth // (choice.depth * choice.split))
     waves = -(-ctas // resident(multiprocessors, choice.split))
     memory = _from_memory(_bits(choice, m, n, depth), ctas, multiprocessors)
-    busiest = waves * steps * max(_multiplied(choice), _loaded(choice, m, n, depth) / _port(ctas, multiprocessors))
+    loaded = _loaded(choice, m, n, depth) / _port(ctas, multiprocessors)
+    busiest = waves * steps * max(_multiplied(choice), loaded, LATENCY / choice.stages)
     sent = EXCHANGED * choice.columns * choice.consumers * (choice.split - 1) / choice.split
-    return ENDS + EXCHANGE + sent + _longest(memory, busiest)
+    return ENDS + NEXT_WAVE * (waves - 1) + EXCHANGE + sent + _longest(memory, busiest)
 
 
 def _multiplied(choice: Wide | Deep) -> float:
@@ -151,4 +156,4 @@ def _thin_microseconds(choice: Thin, m: int, n: int, depth: int, multiprocessors
     )
     sums = PART * choice.split * math.sqrt(choice.columns * choice.consumers) if choice.split > 1 else 0
     longest = _longest(memory, busiest) * (1 + READ_BY_ALL * choice.columns)
-    return ENDS + longest + sums + NEXT_WAVE * (waves - 1)
+    return ENDS + FIRST + longest + sums + NEXT_WAVE * (waves - 1)

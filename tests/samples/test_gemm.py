@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import nvbackend as nvb
-from nvbackend import e3m2, e4m3, f16, f32, f64, s8, s16, s32, u8
+from nvbackend import e3m2, e4m3, f16, f32, f64, s8, s16, s32, tf32, u8
 from samples.gemm import choice
 from samples.gemm.deep import Deep
 from samples.gemm.forms import FORMS, Form, problem_for, s8_matrix
 from samples.gemm.thin import Thin
-from samples.gemm.wide import Wide
+from samples.gemm.wide import NARROW, Wide
 from samples.program import Device
 from tests.support.process import ROOT, run_here
 
@@ -22,7 +22,7 @@ WIDE = list(choice.wide_ones())
 THIN = [one for m in choice.THIN_COLUMNS for one in choice.thin_ones(m)]
 DEEP = list(choice.deep_ones())
 USUAL = [
-    *(Wide(128, 1, 1, 7), Wide(80, 2, 1, 7)),
+    *(Wide(128, 1, 1, 7), Wide(80, 2, 1, 7), Wide(16, 1, 1, 12, swapped=True), Deep(32, 2, 2, 10, swapped=True)),
     *(Thin(8, 1, 2, 7, 3), Thin(16, 1, 2, 10), Thin(64, 1, 1, 12, 1), Thin(64, 2, 4, 7, 1)),
     *(Deep(80, 1, 2, 11), Deep(144, 2, 3, 4), Deep(96, 2, 4, 6)),
 ]
@@ -172,9 +172,11 @@ def test_the_usual_ones_can_be_chosen():
         ((72, 4096, 14336), Deep(80, 1, 2, 11, swapped=True)),
         ((130, 28672, 3072), Wide(144, 2, 1, 5, swapped=True)),
         ((288, 4096, 4096), Wide(144, 1, 1, 7, swapped=True)),
-        ((1, 4096, 4096), Thin(8, 1, 2, 20, 1)),
-        ((20, 3584, 18944), Thin(24, 2, 4, 10, 1)),
-        ((32, 3584, 18944), Thin(32, 2, 4, 9, 1)),
+        ((1, 4096, 4096), Deep(16, 1, 2, 14, swapped=True)),
+        ((3, 2560, 2560), Deep(16, 2, 2, 11, swapped=True)),
+        ((16, 8192, 8192), Deep(16, 2, 2, 11, swapped=True)),
+        ((20, 3584, 18944), Deep(32, 2, 4, 10, swapped=True)),
+        ((32, 3584, 18944), Deep(32, 2, 4, 10, swapped=True)),
         ((128, 4096, 4096), Deep(128, 1, 2, 8, swapped=True)),
         ((128, 4096, 14336), Deep(128, 1, 2, 8, swapped=True)),
     ],
@@ -194,17 +196,28 @@ def test_thin_tiles_are_of_one_type():
     assert not any(isinstance(one, Thin) for one in choice.candidates(16, 256, 256, f16, f32))
 
 
-def test_few_rows_have_thin_tiles_alone():
-    few, more = ({type(one) for one in choice.candidates(choice.FEW + rows, 8192, 64)} for rows in (0, 1))
-    assert few == {Thin}
-    assert {Thin, Wide} <= more
+def test_few_rows_have_thin_and_narrow_tiles_alone():
+    few, more = (list(choice.candidates(choice.FEW + rows, 8192, 64)) for rows in (0, 1))
+    assert all(isinstance(one, Thin) or one.swapped for one in few)
+    assert {one.columns for one in few} == {*NARROW}
+    assert not all(isinstance(one, Thin) or one.swapped for one in more)
+
+
+@pytest.mark.parametrize(("operand", "result"), [(e4m3, f16), (s8, s32), (tf32, f32), (f16, f32)], ids=str)
+def test_few_rows_of_every_type_have_narrow_tiles(operand, result):
+    for m in (1, 20, 32):
+        assert choice.choose(m, 4096, 4096, operand, result).columns in NARROW
+
+
+def test_few_rows_without_a_narrow_tile_have_others():
+    """A has more rows than B, or C has other bits than 16 and more tiles than a depth can be shared for."""
+    assert not choice.choose(16, 8, 4096, e4m3, f16).swapped
+    assert not choice.choose(16, 64, 4096, e4m3, e4m3, batches=3).swapped
 
 
 def test_few_tiles_share_the_depth():
     few, many = choice.choose(8, 1024, 16384), choice.choose(8, 16384, 1024)
-    assert isinstance(few, Thin)
-    assert isinstance(many, Thin)
-    assert few.split > many.split
+    assert few.split > 1 == getattr(many, "split", 1)
 
 
 @pytest.mark.parametrize("result", [e4m3, s8, f16, s32], ids=str)
@@ -222,8 +235,10 @@ def test_what_can_be_chosen_for_a_result_can_be_built(result):
         ("batch", Wide(80, 1, 1, 3, batched=True, swapped=True)),
         ("e4m3", Wide(48, 2, 1, 3, 2, e4m3, swapped=True)),
         ("e4m3", Deep(64, 1, 2, 3, e4m3, f16, swapped=True)),
+        ("s8", Deep(32, 1, 2, 3, s8, s32, swapped=True)),
+        ("tf32", Deep(16, 1, 2, 3, tf32, f32, swapped=True)),
     ],
-    ids=["batch", "e4m3", "e4m3 of a shared depth"],
+    ids=["batch", "e4m3", "e4m3 of a shared depth", "s8", "tf32"],
 )
 def test_tiles_of_the_transpose_of_other_types_and_batches(name, one):
     """Rows of A that are no multiple of a thread's pair of columns, with tiles one above the other and side by side."""
