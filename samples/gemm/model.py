@@ -1,7 +1,7 @@
 """How long a launch takes, computed from waves, steps and bytes without running anything: see `microseconds`.
 
 A launch takes as long as the memory needs for its bytes, or as the busiest multiprocessor needs for its tiles, and a
-little more at its start and end. The rates are those of an H200, fitted to measurements of the candidates of four
+little more at its start and end. The rates are those of an H200, fitted to measurements of the candidates of five
 hundred shapes, most of them with fewer than 1024 rows of A.
 """
 
