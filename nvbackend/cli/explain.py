@@ -43,6 +43,9 @@ _LIKE_AN_INSTRUCTION = 0.75
 """How much of the first word of a text must agree with an instruction's, to take it for that."""
 _LIKE_A_RULE = 0.85
 """How much of a text must agree with a rule's id, to take it for one with a mistake."""
+_SHORT, _MOST_RULES = 3, 12
+"""A text of so few letters is in too many ids; so many ids at most are named."""
+_BETWEEN_WORDS = r"[-_. ]"
 _OF_DIAGNOSTIC = re.compile(r"(?:error|warning)\[([^\]]*)\]")
 
 
@@ -77,6 +80,7 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
         begun = [row for row in (*others, *every_row()) if row.ptx.startswith(f"{opcode}.")]
         rule = _rule_called(arguments.spelling, rules_by_id(own_rules(arguments.rules)), is_exact=bool(begun))
         if rule is None and begun:
+            begun.sort(key=lambda row: row.opcode != opcode)  # cp.async before cp.async.bulk
             in_full = as_json({"rows": rows_data(begun, target)}) if arguments.json else ""
             yield from [in_full] if in_full else explained_opcode(begun, target)
             return
@@ -96,12 +100,21 @@ def _rule_called(text: str, every: Mapping[str, Rule], *, is_exact: bool) -> Rul
     name = printed[1] if printed else text.strip()
     by_lower = {each.id.lower(): each for each in every.values()}
     rule = every.get(name) or by_lower.get(name.lower())
-    near = difflib.get_close_matches(name.lower(), by_lower, n=NEAREST, cutoff=0.0 if printed else _LIKE_A_RULE)
-    if rule is None and near and (printed or not is_exact):
-        rules.UNKNOWN_SPELLING.fail(
-            given=name, kind="the id of a rule", nearest=", ".join(by_lower[each].id for each in near)
-        )
-    return rule
+    if rule is not None or (is_exact and not printed):
+        return rule
+    near = [] if printed else _with_letters(name.lower(), by_lower)
+    near = near or difflib.get_close_matches(name.lower(), by_lower, n=NEAREST, cutoff=0.0 if printed else _LIKE_A_RULE)
+    if near:
+        ids = ", ".join(by_lower[each].id for each in near)
+        rules.UNKNOWN_SPELLING.fail(given=name, kind="the id of a rule", nearest="one of " * (len(near) > 1) + ids)
+    return None
+
+
+def _with_letters(text: str, ids: Iterable[str]) -> list[str]:
+    """The ids that have the letters of a text in a row, whatever is between its words; too many are none."""
+    wanted = re.sub(_BETWEEN_WORDS, "", text)
+    found = [each for each in ids if wanted in re.sub(_BETWEEN_WORDS, "", each)]
+    return found if len(wanted) > _SHORT and len(found) <= _MOST_RULES else []
 
 
 def rows_spelled(text: str, others: Iterable[Row] = ()) -> list[Row]:
@@ -110,10 +123,13 @@ def rows_spelled(text: str, others: Iterable[Row] = ()) -> list[Row]:
     every = [*others, *every_row()]
     rows = [row for row in every if row.ptx == wanted]
     if not rows:
+        if wanted.startswith(("k.", "nvb.")):
+            near = f"docs/api.md, which lists the calls, or in Python help({wanted.partition('(')[0]})"
+            rules.UNKNOWN_SPELLING.fail(given=wanted, kind="the spelling of an instruction", nearest=near)
         near = (
             _of_opcode(wanted) or ", ".join(nearest(wanted, sorted({row.ptx for row in every}))) or _of_family(wanted)
         )
-        rules.UNKNOWN_SPELLING.fail(given=wanted, kind="the spelling of an instruction", nearest=near)
+        rules.UNKNOWN_SPELLING.fail(given=wanted, kind="the spelling of an instruction", nearest=f"one of {near}")
     return rows
 
 

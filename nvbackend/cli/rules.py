@@ -50,9 +50,9 @@ OWN_ROWS = Rule(
 UNKNOWN_SPELLING = Rule(
     id="cli.spelling",
     message="{given!r} is not {kind} that nvbackend knows",
-    fix="use one of {nearest}",
+    fix="use {nearest}",
     why="The catalogue holds what the PTX ISA documents and ptxas accepts, with all qualifiers in its order.",
-    reference="nvbackend catalogue",
+    reference="nvbackend catalogue; nvbackend catalogue --all-rules",
 )
 DRAW = Rule(
     id="cli.draw",

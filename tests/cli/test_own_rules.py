@@ -61,13 +61,29 @@ def test_a_rule_is_found_by_a_diagnostics_first_line_and_in_any_case(
         ("Shared.Missing-Barier", "shared.missing-barrier"),
         ("error[wgmma.nstep]: N is 12", "wgmma.n-step"),
         ("house.exampel", OWN.id),
+        ("wgmma.read", "wgmma.read-in-flight"),
+        ("Read in flight", "wgmma.read-in-flight"),
+        ("missingbarrier", "cluster.missing-barrier, shared.missing-barrier, tcgen05.missing-barrier"),
+        ("deadlock", "mbarrier.deadlock, simulator.deadlock"),
     ],
 )
 def test_the_nearest_rules_are_named(text: str, nearest: str, module: str, capsys: pytest.CaptureFixture[str]) -> None:
     status, said = printed(capsys, "explain", text, "--rules", module)
     assert status != 0
     assert "is not the id of a rule that nvbackend knows" in said
-    assert f"use one of {nearest}" in said
+    assert re.search(rf"fix: use (one of )?{re.escape(nearest)}(, |\n)", said)
+
+
+@pytest.mark.parametrize("call", ["k.tma.load", "k.tma.load(tile, a, (0, 0), full)", "nvb.Pointer"])
+def test_a_call_of_the_builder_is_sent_to_its_help(call: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, said = printed(capsys, "explain", call)
+    assert status != 0
+    assert f"use docs/api.md, which lists the calls, or in Python help({call.partition('(')[0]})" in said
+
+
+def test_an_opcode_itself_comes_before_longer_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    heads = [line for line in printed(capsys, "explain", "cp.async")[1].splitlines() if line.startswith("cp.async")]
+    assert heads[:2] == ["cp.async", "cp.async.bulk.prefetch.tensor"]
 
 
 @pytest.mark.parametrize("text", ["add.u33", "ld.shared.b31", "wgmma.wait_grop", "tcgen05.comit"])
