@@ -37,8 +37,10 @@ class Ahead:
     diagnostics of the verifier and of the dry run come first.
     """
 
-    def __init__(self, options: dict[str, Any]) -> None:
+    def __init__(self, options: dict[str, Any], meanwhile: Callable[[], None] = lambda: None) -> None:
         self._options = options
+        self._meanwhile = meanwhile
+        """What is done while ptxas is at work, and nothing else is left to do."""
         self._steps: Generator[str, None, CompiledKernel] | None = None
         self._compiled: CompiledKernel | None = None
         self._thread: Thread | None = None
@@ -132,5 +134,6 @@ class Ahead:
 
         self._join()
         if self._steps is not None:
+            self._meanwhile()
             self._compiled, self._steps = last(self._steps), None
         return finished.compile(**self._options) if self._compiled is None else completed(finished, self._compiled)

@@ -372,7 +372,7 @@ class KernelDefinition(ByName, NotLoaded):
         def compile_() -> CompiledKernel:
             from nvbackend.builder.kernel.kernel import completed
 
-            with Ahead(options) as ahead:
+            with Ahead(options, collector.waiting) as ahead:
                 built = self._build(target, constants, check, debug=debug, ahead=ahead)
                 collector.built()
                 return ahead.compiled(built, completed)

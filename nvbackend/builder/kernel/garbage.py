@@ -18,7 +18,8 @@ class RarelyCollected:
 
     The thresholds of before come back. Where they are as high already, as in a build inside a build or beside one in
     another thread, or where the program has turned the collector off, nothing changes. What the first build of a
-    process imports lives as long as the process, and counts as old: Python would walk all of it as the block ends.
+    process imports lives as long as the process, and counts as old: Python would walk all of it as the block ends. It
+    does so while this thread waits for ptxas.
     """
 
     def __init__(self) -> None:
@@ -45,6 +46,14 @@ class RarelyCollected:
         """Python may look now, while LLVM compiles what was built: as at the end, but for what the build imported."""
         if not self._imports:
             self._end()
+
+    def waiting(self) -> None:
+        """Python may look at what the first build has made and imported: this thread waits for ptxas.
+
+        A first look takes as long as three later ones, of which each process has several as it ends.
+        """
+        if self._imports and gc.isenabled():
+            gc.collect(0)
 
     def _end(self) -> None:
         if self._before is not None:

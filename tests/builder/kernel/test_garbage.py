@@ -130,6 +130,13 @@ def test_what_the_first_build_imports_is_not_walked(call: str) -> None:
     assert python_output(FIRST_BUILD.format(before="", call=call)).split() == ["0", "0"]
 
 
+@pytest.mark.parametrize(("before", "walks"), [("", "1"), ("gc.disable()", "0"), ("definition.build()", "0")])
+def test_what_the_first_build_imports_is_walked_while_ptxas_is_at_work(before: str, walks: str) -> None:
+    """Once, if the program lets Python walk at all; a build before has imported it already."""
+    call = "compile(cache=nvb.Cache.disabled())"
+    assert python_output(FIRST_BUILD.format(before=before, call=call)).split() == [walks, "0"]
+
+
 def test_what_a_program_froze_stays_frozen() -> None:
     walks, frozen = map(int, python_output(FIRST_BUILD.format(before="gc.freeze()", call="build()")).split())
     assert frozen > 1000
