@@ -25,7 +25,7 @@ PERMUTATION = Rule(
 TILE = Rule(
     id="tiled-mma.tile",
     message="{operand} of {given} is not filled by {mma}, which takes {step} at a time",
-    fix="use a tile of {nearest}, or another atom, atom layout or permutation",
+    fix="use a tile of {nearest}{elements}, or another atom, atom layout or permutation",
     why="A part of the tile would be left out, or memory after it multiplied.",
     reference=_TILED,
 )

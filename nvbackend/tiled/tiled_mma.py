@@ -11,7 +11,7 @@ from nvbackend.atoms import MmaAtom, Residency
 from nvbackend.atoms import atom as atom_named
 from nvbackend.diagnostics import DiagnosticError, user_facing
 from nvbackend.diagnostics.classes.dataclass import dataclass
-from nvbackend.intrinsics.row.semantics import WARP_SIZE
+from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.layout import (
     AnyLayout,
     ComposedLayout,
@@ -258,12 +258,14 @@ class TiledMMA:
         if len(extents) == 2 and not any(extent % step for extent, step in zip(extents, steps, strict=True)):
             return
         nearest = tuple(-(-extent // step) * step for extent, step in zip(extents, steps, strict=False))
+        is_of_warpgroups = name == MmaOperand.C.value and self.size > size(self.atom.thr_id) == WARPGROUP_SIZE
         TILE.fail(
             operand=name,
             given=text(layout.shape),
             mma=self,
             step=" x ".join(map(str, steps)),
             nearest=" x ".join(map(str, nearest if len(nearest) == 2 else steps)),
+            elements=" for all warpgroups, with acc.elements(warpgroup) in each" if is_of_warpgroups else "",
         )
 
     def extents(self, operand: MmaOperand) -> tuple[int, int]:

@@ -56,6 +56,23 @@ def test_a_tile_that_is_not_filled(shape: tuple[int, ...], nearest: str) -> None
     assert "which takes 32 x 16 at a time" in found.message
 
 
+@pytest.mark.parametrize(
+    ("atoms", "shape", "fix"),
+    [
+        ((2, 1, 1), (64, 64), "use a tile of 128 x 64 for all warpgroups, with acc.elements(warpgroup) in each, or"),
+        ((1, 1, 1), (32, 64), "use a tile of 64 x 64, or"),
+    ],
+)
+def test_a_tile_of_one_of_several_warpgroups(atoms: tuple[int, int, int], shape: tuple[int, int], fix: str) -> None:
+    mma = make_tiled_mma("SM90_64x64x16_F32F16F16_SS<Major::K, Major::K>", atoms)
+    with pytest.raises(DiagnosticError) as caught:
+        mma.get_slice(0).partition_C(Layout(shape))
+    assert caught.value.diagnostics[0].fix.startswith(fix)
+    with pytest.raises(DiagnosticError) as caught:
+        mma.get_slice(0).partition_A(Layout((shape[0], 24)))
+    assert "elements(warpgroup)" not in caught.value.diagnostics[0].fix
+
+
 DENSE = [name for name in ATOMS if "SPARSE" not in name]
 
 

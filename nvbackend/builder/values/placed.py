@@ -52,7 +52,8 @@ class Placed(KnownAttributes, ABC):
         """What the thread's registers hold now, as `TileValues`: values with rows and columns.
 
         An accumulator of wgmma must be drained. `warpgroup` is the warpgroup's number in a tile of several, as
-        `mma.accumulate` takes it. Raises elements.places for a part of a fragment.
+        `mma.accumulate` takes it: without it, rows and columns are those of the first one, in every warpgroup. Raises
+        elements.places for a part of a fragment.
         """
         return self._known_places().elements(self._elements(), warpgroup)
 
