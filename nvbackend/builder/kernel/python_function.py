@@ -19,6 +19,8 @@ _OF_THE_KERNEL = late_pattern(
 _AS_AN_ARRAY = late_pattern(r"'(Value|Variable)' object (is not subscriptable|does not support item)")
 _OF_NUMPY = late_pattern(r"ufunc does not support .* no callable (\w+) method")
 """What NumPy says if one of its functions gets an object that it cannot compute with."""
+_OF_A_LIST = late_pattern(r"sequence by non-int|concatenate list|operand type.*'list'")
+_OF_LOAD = "take its elements, (value,) = address.load() and low, high = address.load(2), or read one: address[index]"
 _NO_ARRAY = "a value of one element is indexed like memory"
 _DECLARE_MEMORY = (
     "annotate a parameter that is an array with Pointer: x: nvb.Pointer(nvb.f32), not x: nvb.f32; "
@@ -77,11 +79,18 @@ def misused(error: TypeError | LookupError | RecursionError) -> Diagnostic | Non
         return None
     if (problem := problem_of(error)) is not None:
         return rules.NO_NUMBER.diagnose(at=place, error=problem, advice=_IN_A_TABLE)
-    if not isinstance(error, TypeError) or not _OF_THE_KERNEL.search(str(error)):
+    return _of_type(error, place) if isinstance(error, TypeError) else None
+
+
+def _of_type(error: TypeError, place: Location) -> Diagnostic | None:
+    said = str(error)
+    if ".load(" in place.source and _OF_A_LIST.search(said):
+        return rules.TYPE_MISMATCH.diagnose(at=place, problem=f"load gives a list of values: {said}", advice=_OF_LOAD)
+    if not _OF_THE_KERNEL.search(said):
         return None
-    if _AS_AN_ARRAY.search(str(error)):
+    if _AS_AN_ARRAY.search(said):
         return rules.TYPE_MISMATCH.diagnose(at=place, problem=_NO_ARRAY, advice=_DECLARE_MEMORY)
-    return rules.NO_NUMBER.diagnose(at=place, error=error, advice=_advice(str(error)))
+    return rules.NO_NUMBER.diagnose(at=place, error=error, advice=_advice(said))
 
 
 def _recursion(error: RecursionError) -> Diagnostic | None:
