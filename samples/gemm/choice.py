@@ -50,10 +50,9 @@ FEW = NARROW[0]
 """Up to so many rows of A only narrow and thin tiles are candidates: TMA takes long for the other rows of others."""
 
 
-def widths(consumers: int, swapped: bool) -> tuple[int, ...]:
-    """Those of wide and deep tiles of C, or of C^T. Tiles of 192 x 16 were never faster than smaller ones."""
-    narrow = NARROW[1:] if consumers == max(REGISTERS) else NARROW
-    return (*narrow, *COLUMNS) if swapped else COLUMNS
+def widths(consumers: int) -> tuple[int, ...]:
+    """Those of wide and deep tiles. Tiles of 192 x 16 were never faster than smaller ones."""
+    return (*(NARROW[1:] if consumers == max(REGISTERS) else NARROW), *COLUMNS)
 
 
 def wide_ones(
@@ -67,8 +66,8 @@ def wide_ones(
     alike = [
         (consumers, columns, False, cluster, swapped)
         for swapped, consumers in itertools.product(orders, REGISTERS)
-        for columns, cluster in itertools.product(widths(consumers, swapped), (1, 2))
-        if cluster == 1 or (consumers < 3 and not swapped)
+        for columns, cluster in itertools.product(widths(consumers), (1, 2))
+        if cluster == 1 or (consumers < 3 and not swapped and columns not in NARROW)
     ]
     turns = [(2, IN_TURNS, True, cluster, False) for cluster in (1, 2) if operand.bits == 16]
     for consumers, columns, pingpong, cluster, swapped in (*alike, *turns):
@@ -104,7 +103,7 @@ def thin_ones(m: int, operand: nvb.ElementType = f16) -> Iterator[Thin]:
 def deep_ones(operand: nvb.ElementType = f16, result: nvb.ElementType = f16) -> Iterator[Deep]:
     """Tiles of every width whose depth a cluster shares, with as many stages as there is room for."""
     for swapped, consumers, split in itertools.product((False, True), REGISTERS, sorted(RESIDENT)[1:]):
-        for columns in widths(consumers, swapped):
+        for columns in widths(consumers):
             rows, own = WARPGROUP_ROWS * consumers, columns // split
             room = SHARED - 4 * rows * own * (split - 1)
             stages = min(MOST_DEEP_STAGES, room // ((rows + columns) * LINE // 8))
@@ -119,9 +118,16 @@ def is_usual(one: Choice) -> bool:
     return isinstance(one, Thin)
 
 
-def is_narrow(one: Choice) -> bool:
-    """Whether it is a tile of C^T for few rows of A."""
-    return not isinstance(one, Thin) and one.columns in NARROW
+def is_narrow(one: Wide | Deep) -> bool:
+    """Whether it is a tile for few rows of A or B."""
+    return one.columns in NARROW
+
+
+def fits(one: Wide | Deep, m: int, n: int) -> bool:
+    """Whether the tile's columns go along the shorter side, and a narrow tile has all that are there."""
+    if is_narrow(one):
+        return one.swapped == (m < n) and min(m, n) <= max(NARROW)
+    return m < n or not one.swapped
 
 
 def at_once(one: Deep, m: int, n: int, multiprocessors: int) -> bool:
@@ -170,7 +176,7 @@ def candidates(
     tiled: list[Wide | Deep] = [one.for_depth(depth) for one in wide if one.cluster <= multiprocessors]
     if batches is None:
         tiled += [one for one in deep_ones(operand, result) if is_narrow(one) or at_once(one, m, n, multiprocessors)]
-    tiled = [one for one in tiled if m < n or not one.swapped]
+    tiled = [one for one in tiled if fits(one, m, n)]
     narrow = [one for one in tiled if is_narrow(one)]
     every: list[Choice] = [*thin, *(narrow if m <= FEW and (narrow or thin) else tiled)]
     said = {one: microseconds(one, m, n, depth, multiprocessors, batches or 1) for one in every}

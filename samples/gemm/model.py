@@ -74,18 +74,22 @@ def microseconds(
     return _thin_microseconds(choice, m, n, depth, multiprocessors)
 
 
-def _from_memory(bits: float, ctas: int, multiprocessors: int, *, is_shared: bool = False) -> float:
-    """Microseconds for all bytes. Multiprocessors come in pairs: CTAs for half of them, or several for one, have more.
+def _are_apart(ctas: int, multiprocessors: int, cluster: int = 1) -> bool:
+    """Whether each CTA has a pair of multiprocessors to itself: a cluster of four has both of each of its pairs."""
+    return 2 * ctas <= multiprocessors and cluster < 4
+
+
+def _from_memory(bits: float, ctas: int, multiprocessors: int, *, is_free: bool) -> float:
+    """Microseconds for all bytes. `is_free`, CTAs get as much as the memory has: one for a pair, or several for each.
 
     What a pair gets is limited where both of them load, by one CTA each.
     """
-    free = is_shared or 2 * ctas <= multiprocessors
-    rate = MEMORY if free else min(MEMORY, NEIGHBORS * min(ctas, multiprocessors))
+    rate = MEMORY if is_free else min(MEMORY, NEIGHBORS * min(ctas, multiprocessors))
     return bits / 8 / rate
 
 
-def _port(ctas: int, multiprocessors: int) -> float:
-    return PORT * (NO_NEIGHBOR if 2 * ctas <= multiprocessors else 1)
+def _port(*, is_apart: bool) -> float:
+    return PORT * (NO_NEIGHBOR if is_apart else 1)
 
 
 def _longest(*times: float) -> float:
@@ -102,11 +106,13 @@ def _bits(choice: Wide | Deep, m: int, n: int, depth: int, together: int = 1) ->
 def _wide_microseconds(choice: Wide, m: int, n: int, depth: int, multiprocessors: int, batches: int) -> float:
     tiles, steps, alone = batches * math.prod(choice.tiles(m, n)), depth / choice.depth, choice.cluster == 1
     waves = -(-tiles // (multiprocessors // choice.cluster * choice.cluster))
-    memory = _from_memory(batches * _bits(choice, m, n, depth, choice.cluster), tiles, multiprocessors)
+    is_apart = _are_apart(tiles, multiprocessors)
+    bits = batches * _bits(choice, m, n, depth, choice.cluster)
+    memory = _from_memory(bits, tiles, multiprocessors, is_free=is_apart)
     stores = 1 if choice.pingpong else waves  # in turns all but the last one are beside steps
     far = alone and batches * (m + n) * depth * choice.operand.bits / 8 > FAR
     multiplied = _multiplied(choice) * (TURNS if choice.pingpong else ALONE if far else 1)
-    step = max(multiplied, _loaded(choice, m, n, depth) / _port(tiles, multiprocessors), LATENCY / choice.stages)
+    step = max(multiplied, _loaded(choice, m, n, depth) / _port(is_apart=is_apart), LATENCY / choice.stages)
     busiest = waves * steps * step + stores * _store(choice)
     return (ENDS + _longest(memory, busiest)) * (IN_NARROW if choice.columns in NARROW else 1)
 
@@ -114,8 +120,9 @@ def _wide_microseconds(choice: Wide, m: int, n: int, depth: int, multiprocessors
 def _deep_microseconds(choice: Deep, m: int, n: int, depth: int, multiprocessors: int) -> float:
     ctas, steps = choice.ctas(m, n), -(-depth // (choice.depth * choice.split))
     waves = -(-ctas // resident(multiprocessors, choice.split))
-    memory = _from_memory(_bits(choice, m, n, depth), ctas, multiprocessors)
-    loaded = _loaded(choice, m, n, depth) / _port(ctas, multiprocessors)
+    is_apart = _are_apart(ctas, multiprocessors, choice.split)
+    memory = _from_memory(_bits(choice, m, n, depth), ctas, multiprocessors, is_free=is_apart)
+    loaded = _loaded(choice, m, n, depth) / _port(is_apart=is_apart)
     busiest = waves * steps * max(_multiplied(choice), loaded, LATENCY / choice.stages)
     sent = EXCHANGED * choice.columns * choice.consumers * (choice.split - 1) / choice.split
     return ENDS + NEXT_WAVE * (waves - 1) + EXCHANGE + sent + _longest(memory, busiest)
@@ -147,12 +154,11 @@ def _thin_microseconds(choice: Thin, m: int, n: int, depth: int, multiprocessors
     at_once = resident(multiprocessors, choice.split)
     waves, together = -(-ctas // (at_once * choice.ctas)), min(choice.ctas, -(-ctas // at_once))
     bits = 8 * choice.operand.bytes_for(1) * (m * depth + n * depth + m * n)
-    memory = _from_memory(bits, ctas, multiprocessors, is_shared=choice.ctas > 1)
+    is_apart = _are_apart(ctas, multiprocessors, choice.split)
+    memory = _from_memory(bits, ctas, multiprocessors, is_free=is_apart or choice.ctas > 1)
     loaded = 2 * TILE_K * (choice.rows + choice.columns + OUTSIDE * max(0, choice.columns - m))
     busiest = (
-        waves
-        * -(-steps // choice.split)
-        * max(LATENCY / choice.stages, together * loaded / _port(ctas, multiprocessors))
+        waves * -(-steps // choice.split) * max(LATENCY / choice.stages, together * loaded / _port(is_apart=is_apart))
     )
     sums = PART * choice.split * math.sqrt(choice.columns * choice.consumers) if choice.split > 1 else 0
     longest = _longest(memory, busiest) * (1 + READ_BY_ALL * choice.columns)

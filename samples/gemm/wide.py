@@ -19,7 +19,7 @@ from samples.gemm.checks import among, positive, scaled
 WARPGROUP_ROWS, LINE = 64, 1024
 """Rows of a warpgroup's part of a tile, and bits of a row of a tile in shared memory: what TMA swizzles."""
 NARROW = (16, 32)
-"""Columns of narrow tiles of C^T: the few rows of A."""
+"""Columns of narrow tiles: the few rows of A, in tiles of C^T, or of B."""
 INSTRUCTION = 256
 """Bits of a row that one instruction multiplies."""
 PRODUCER_REGISTERS = 40

@@ -175,6 +175,8 @@ def test_the_usual_ones_can_be_chosen():
         ((1, 4096, 4096), Deep(16, 1, 2, 14, swapped=True)),
         ((3, 2560, 2560), Deep(16, 2, 2, 11, swapped=True)),
         ((16, 8192, 8192), Deep(16, 2, 2, 11, swapped=True)),
+        ((8192, 16, 8192), Deep(16, 2, 2, 11)),
+        ((2048, 16, 16384), Deep(16, 1, 2, 14)),
         ((20, 3584, 18944), Deep(32, 2, 4, 10, swapped=True)),
         ((32, 3584, 18944), Deep(32, 2, 4, 10, swapped=True)),
         ((128, 4096, 4096), Deep(128, 1, 2, 8, swapped=True)),
@@ -210,9 +212,16 @@ def test_few_rows_of_every_type_have_narrow_tiles(operand, result):
 
 
 def test_few_rows_without_a_narrow_tile_have_others():
-    """A has more rows than B, or C has other bits than 16 and more tiles than a depth can be shared for."""
-    assert not choice.choose(16, 8, 4096, e4m3, f16).swapped
-    assert not choice.choose(16, 64, 4096, e4m3, e4m3, batches=3).swapped
+    """In a batch no depth is shared, and stmatrix stores C^T of 16 bits alone."""
+    assert choice.choose(16, 64, 4096, e4m3, f16, batches=3).columns in NARROW
+    assert choice.choose(16, 64, 4096, e4m3, f32, batches=3).columns not in NARROW
+
+
+def test_few_rows_of_b_have_narrow_tiles_of_c():
+    assert {(one.swapped, one.columns) for one in choice.candidates(4096, 16, 4096) if one.columns in NARROW} == {
+        (False, columns) for columns in NARROW
+    }
+    assert not any(one.columns in NARROW for one in choice.candidates(4096, 40, 4096))
 
 
 def test_few_tiles_share_the_depth():
