@@ -12,6 +12,7 @@ from nvbackend.dry_run.inverted import told_where_it_is
 from nvbackend.dry_run.machine.machine import Machine
 from nvbackend.dry_run.not_judged import of_end
 from nvbackend.dry_run.program.code import Program
+from nvbackend.dry_run.rules import BEYOND, TENSOR_BOUNDS, UNINITIALISED, UNWRITTEN
 from nvbackend.dry_run.said import with_data
 from nvbackend.dry_run.scenario.choose import MAIN, Scale, Wanted, choose, halved, special_of
 from nvbackend.dry_run.scenario.few_steps import FewSteps
@@ -28,6 +29,13 @@ from nvbackend.isel.machine.function import MachineInstr
 
 FEW_VALUES = 8
 """A parameter that declares at most so many values takes its ends, and the others where there is room for that."""
+MOST_STEPS = 300
+"""A run of so many recorded instructions is made again with more rounds of the loops that numbers of memory end."""
+MOST_AGAIN = 3
+"""At most so many are."""
+OF_INDICES = frozenset({BEYOND.id, TENSOR_BOUNDS.id, UNINITIALISED.id})
+OF_PLACES = OF_INDICES | {UNWRITTEN.id}
+"""What is found of indices, which a kernel may rule out by its grid or by the numbers that it is given."""
 
 
 class Launches:
@@ -47,6 +55,7 @@ class Launches:
         self._loop_code = loop_code(subject.function, subject.machine, program)
         self._known_rounds: dict[tuple[int, int, int], Rounds] = {}
         """By the place of the cluster that runs, and how many come after it."""
+        self._again = MOST_AGAIN
         self.spent = 0
         self.went: list[Run] = []
         self.reached: set[int] = set()
@@ -130,9 +139,31 @@ class Launches:
             if found and machine.is_of_memory:
                 other_found, other = run(self._program, launch, self._make, less, **order, whole=True)
                 found = found if other_found or other.is_over_budget else []
+            if not found and scale is MAIN and (machine.leaves_rings or machine.asks_for_sizes):
+                return self._come_round(launch, less, machine), machine
             again = partial(run, self._program, make=self._make, scalars=less)
             found = told_where_it_is(found, machine.protocols, launch, partial(again, **order))
             return [with_data(one, machine.choices.of_memory()) for one in found], machine
+
+    def _come_round(self, launch: Launch, scalars: Mapping[str, int], machine: Machine) -> list[Diagnostic]:
+        """What shows in rings of loops that numbers of memory end, where these make more rounds than in `machine`.
+
+        It shows with the least and with the greatest numbers for so many rounds: the kernel may be for multiples. Those
+        that say how many bytes are copied are the greatest, and multiples themselves. None of it where an index leaves
+        its memory: it may be for smaller ones. Nor where it takes too long.
+        """
+        if machine.steps > MOST_STEPS or not self._again:
+            return []
+        self._again -= 1
+        for above in (True,) if machine.asks_for_sizes else (True, False):
+            try:
+                found, other = run(self._program, launch, self._make, scalars, whole=True, above=above)
+            except Exceeded:
+                return []
+            self.reached |= other.reached
+            if not found or other.is_over_budget or not OF_PLACES.isdisjoint(one.rule_id for one in found):
+                return []
+        return [with_data(one, other.choices.of_memory()) for one in found]
 
     def _promised(self, given: Mapping[str, int]) -> Callable[[MachineInstr, str], frozenset[str]]:
         """The parameters that decide how far an index goes, but for those that the author gave, and for one that

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.dry_run.launches import FEW_VALUES, Launches, has_ends
+from nvbackend.dry_run.launches import FEW_VALUES, OF_INDICES, OF_PLACES, Launches, has_ends
 from nvbackend.dry_run.machine.machine import Machine, Ways
 from nvbackend.dry_run.machine.taking import is_taking
 from nvbackend.dry_run.not_judged import of_blocks
 from nvbackend.dry_run.program.code import Program
 from nvbackend.dry_run.program.needed import is_of_protocols
-from nvbackend.dry_run.rules import BEYOND, EACH_ASKS, TENSOR_BOUNDS, UNINITIALISED, UNJUDGED, UNWRITTEN
+from nvbackend.dry_run.rules import EACH_ASKS, UNJUDGED, UNWRITTEN
 from nvbackend.dry_run.said import listed, with_values
 from nvbackend.dry_run.scenario.choose import (
     EVEN,
@@ -41,10 +41,6 @@ GROWTH = 2
 """Roughly how much longer the last run is than the first, where tiles follow one another."""
 ALONE = 700
 """The last run of a kernel without such tiles, which shows little more than the first, may bring the sum to this."""
-
-
-_OF_INDICES = frozenset({BEYOND.id, TENSOR_BOUNDS.id, UNINITIALISED.id})
-_OF_PLACES = _OF_INDICES | {UNWRITTEN.id}
 
 
 class Judged(NamedTuple):
@@ -155,7 +151,7 @@ class Runs:
                 if self._launches.spent + growth * steps > self._enough:
                     return []
                 found, _ = self._launches.run(scale, chosen_there)
-                return [one for one in found if one.rule_id not in _OF_INDICES]
+                return [one for one in found if one.rule_id not in OF_INDICES]
         return []
 
     def _made(self, scale: Scale) -> tuple[Mapping[str, int], dict[str, int] | None]:
@@ -231,9 +227,7 @@ class Runs:
             if values is None:
                 continue
             where = {**self._said(given), **said(scale, self._launches.launch(MAIN).cluster_shape)}
-            if found := [
-                each for each in self._launches.run(scale, values, given)[0] if each.rule_id not in _OF_PLACES
-            ]:
+            if found := [each for each in self._launches.run(scale, values, given)[0] if each.rule_id not in OF_PLACES]:
                 return [with_values(each, where) for each in found]
         return []
 

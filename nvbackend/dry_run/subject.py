@@ -60,13 +60,15 @@ def run(
     latest_first: bool = False,
     first_way: bool = True,
     whole: bool = False,
+    above: bool = False,
 ) -> tuple[list[Diagnostic], Machine]:
     """One run with the parameters `scalars`: what was found, and the machine after it.
 
-    Loops whose rounds are numbers of memory make a `whole` number of them, which many others divide.
+    Loops whose rounds are numbers of memory make a `whole` number of them, which many others divide, and such numbers
+    say how many bytes are copied: the least ones for that, or the greatest where they are looked for from `above`.
     """
     protocols = make(launch)
-    ways: dict[str, bool] = {"latest_first": latest_first, "first_way": first_way, "whole": whole}
+    ways: dict[str, bool] = {"latest_first": latest_first, "first_way": first_way, "whole": whole, "above": above}
     machine = Machine(program, launch, protocols, scalars, STEPS, **ways)
     try:
         machine.run()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from nvbackend.dry_run.values.unknown import Expression, Unknown
+from nvbackend.dry_run.values.unknown import Expression, Unknown, combine
 
 if TYPE_CHECKING:
     from nvbackend.dry_run.machine.model import Model
@@ -18,15 +18,16 @@ class Guessed(Exception):
 class Choices:
     """The choices of one run: a condition about which nothing is known has the value `first`."""
 
-    def __init__(self, *, first: bool) -> None:
+    def __init__(self, *, first: bool, begins: int = 0) -> None:
         self._first = first
+        self._begins = begins
 
     @cached_property
     def _model(self) -> Model:
         """The numbers that are chosen, of which few kernels need any."""
         from nvbackend.dry_run.machine.model import Model
 
-        return Model(settles=not self._first)
+        return Model(settles=not self._first, begins=self._begins)
 
     def holds(self, condition: Unknown, wish: bool | None = None) -> bool:
         """Whether a condition holds in all lanes alike; as wished where either is possible. Raises Guessed."""
@@ -42,6 +43,20 @@ class Choices:
         if decided is None:
             raise Guessed
         return int(decided) if isinstance(decided, bool) else decided
+
+    def settle_far(self, condition: Unknown, holds: bool, rounds: int) -> None:
+        """Where numbers keep what one choice makes of them, let a comparison with a counter hold so many rounds on."""
+        operation, *sides = condition.key or ("",)
+        counters = [side for side in sides if type(side) is int]
+        if self._first or not operation.startswith("icmp ") or len(counters) != 1:
+            return
+        bits = int(operation.rpartition("i")[2])
+        later = [side + rounds & (1 << bits) - 1 if type(side) is int else side for side in sides]
+        self.holds(combine(operation, *later), holds)
+
+    def number(self, value: Unknown) -> int | None:
+        """The number that a value is, from now on in all choices; None where nothing is known of it."""
+        return self._model.number(value) if isinstance(value, Expression) else None
 
     def of_memory(self) -> dict[str, float]:
         """The numbers of global memory about which something was chosen, by their places."""

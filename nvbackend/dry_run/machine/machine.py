@@ -11,7 +11,7 @@ from nvbackend.dry_run.machine.aside import Aside
 from nvbackend.dry_run.machine.choices import Choices, Guessed
 from nvbackend.dry_run.machine.fiber import Fiber, Meeting, Warp
 from nvbackend.dry_run.machine.memory import SharedNumbers
-from nvbackend.dry_run.machine.operands import common, give, operand_of
+from nvbackend.dry_run.machine.operands import BYTES, common, give, operand_of
 from nvbackend.dry_run.machine.taking import Taking
 from nvbackend.dry_run.machine.writes import Writes
 from nvbackend.dry_run.program.code import SELF, CodeBlock, Part, Program, Recorded
@@ -33,12 +33,16 @@ UNKNOWN_ROUNDS = 2
 how often it comes round in that."""
 WHOLE_ROUNDS = 24
 """Rounds where that is a number of global memory, in a run with one that many others divide."""
+MANY_OF_MEMORY = 3 << 9
+"""Numbers of global memory in a run that comes to the right ones from above: more than loops make rounds."""
 RECORDED = 10
 """What a recorded instruction costs, in LLVM instructions."""
 OWN = 4
 """What an instruction costs that the machine executes itself, such as a shuffle."""
 MOST_ROUNDS = 32
 """A loop whose end depends on data is left after this many rounds, whatever its condition."""
+SETTLED_ROUNDS = MOST_ROUNDS // 2
+"""Rounds there where a number keeps what the first choice makes of it: other loops may make twice as many."""
 
 
 Ways: TypeAlias = set[tuple[int, bool]]
@@ -63,11 +67,17 @@ class Machine:
         latest_first: bool = False,
         first_way: bool = True,
         whole: bool = False,
+        above: bool = False,
     ) -> None:
         self._rounds_of_memory = WHOLE_ROUNDS if whole else UNKNOWN_ROUNDS
+        self._is_whole = whole
+        self.asks_for_sizes = False
+        """Whether numbers of memory say how many bytes are copied."""
         self._buffers = program.buffers()
         self.is_of_memory = False
         """Whether numbers of global memory decided how many rounds a loop makes."""
+        self.leaves_rings = False
+        """Whether such a number ended a loop before it came round in its ring."""
         self.is_cut_short = False
         """Whether other choices made a loop end before it came round in its ring."""
         self._program = program
@@ -83,7 +93,7 @@ class Machine:
         self._blocked: list[tuple[Fiber, ...]] = []
         self._parked: list[tuple[Fiber, Meeting]] = []
         self._gathered: dict[tuple[int, int], list[Fiber]] = {}
-        self.choices = Choices(first=first_way)
+        self.choices = Choices(first=first_way, begins=MANY_OF_MEMORY if above else 0)
         self._aside = Aside(program, first_way)
         self.ways: Ways = set()
         self.reached: set[int] = {0}
@@ -273,7 +283,7 @@ class Machine:
             first.warp.cta,
             (first.warp.index,) if len(group) == 1 else tuple(one.warp.index for one in group),
             lanes,
-            partial(common, group, recorded, lanes),
+            partial(self._value, group, recorded, lanes),
             partial(self._rounds, first),
             recorded.facts,
             recorded.swaps,
@@ -281,6 +291,17 @@ class Machine:
             recorded.changes,
             first.aside is not None,
         )
+
+    def _value(
+        self, group: tuple[Fiber, ...], recorded: Recorded, lanes: int, name: str, *of: int, **which: int
+    ) -> Any:
+        """An operand; bytes that numbers of memory say are a number where the run makes many rounds of them."""
+        value = common(group, recorded, lanes, name, *of, **which)
+        if name != BYTES or not isinstance(value, Unknown):
+            return value
+        self.asks_for_sizes = True
+        number = self.choices.number(value) if self._is_whole else None
+        return value if number is None else number
 
     # -- control flow -------------------------------------------------------------------------------------------------
 
@@ -410,8 +431,11 @@ class Machine:
         of_memory = self.choices.is_of_memory(condition)
         self.is_of_memory |= of_memory
         wanted = self._rounds_of_memory if of_memory else UNKNOWN_ROUNDS * max(1, self._buffers[loop])
+        if of_memory and self._is_whole and not rounds:
+            self.choices.settle_far(condition, goes_on, SETTLED_ROUNDS - 1)
         found = self.choices.holds(condition, goes_on == (rounds < wanted))
         self.is_cut_short |= found != goes_on and rounds < self._buffers[loop] and not of_memory
+        self.leaves_rings |= found != goes_on and rounds <= self._buffers[loop] and of_memory
         if found == goes_on and rounds >= MOST_ROUNDS:
             raise Guessed
         return found

@@ -15,7 +15,7 @@ from nvbackend.dry_run.values import floats
 from nvbackend.dry_run.values.arithmetic import signed
 from nvbackend.dry_run.values.lanes import numbers_of, tidy
 from nvbackend.dry_run.values.meaning import Code, Leaf, code_of
-from nvbackend.dry_run.values.unknown import Expression
+from nvbackend.dry_run.values.unknown import Expression, combine
 from nvbackend.dry_run.values.vectors import Lanes
 
 Goals: TypeAlias = "tuple[tuple[Expression, bool], ...]"
@@ -29,6 +29,9 @@ _WAYS = 8
 """Ways to make a condition of several parts hold that are tried."""
 ENOUGH = 1_000_000
 """Numbers are looked for until so many steps of expressions have been computed; after that they stay as they are."""
+_MULTIPLES = (64, 16, 4)
+_WIDE, _MOST_BITS = 16, 64
+"""Integers of fewer bits are no counts; and the bits of a comparison of any two."""
 _APART = 40
 """Parameters that are no integers are addresses: so many bits apart."""
 _PARTING: dict[str, Callable[[Any, Any], Any]] = {"and": and_, "or": or_, "xor": xor}
@@ -36,13 +39,14 @@ _PARTING: dict[str, Callable[[Any, Any], Any]] = {"and": and_, "or": or_, "xor":
 
 
 class Model:
-    """Each number is 0 until a choice asks for another one.
+    """Each number is 0 until a choice asks for another one; of those in memory that are integers, one that `begins`.
 
     Where it `settles`, a number about which one choice was made keeps its value for all others.
     """
 
-    def __init__(self, *, settles: bool) -> None:
+    def __init__(self, *, settles: bool, begins: int = 0) -> None:
         self._settles = settles
+        self._begins = begins
         self._numbers: dict[Place, int] = {}
         self._bits: dict[Place, int] = {}
         self._formats: dict[Place, str] = {}
@@ -127,7 +131,7 @@ class Model:
                 continue
             place = step.operation, tuple(registers[one] for one in step.operands)
             if place not in self._numbers:
-                self._numbers[place] = len(self._numbers) + 1 << _APART if step.operation == "parameter" else 0
+                self._numbers[place] = self._first(step, place)
                 self._bits[place], self._roots_of[place] = step.bits, step.root
             if step.format:
                 self._formats[place] = step.format
@@ -135,6 +139,26 @@ class Model:
             asked.append(place)
             registers[step.to] = self._numbers[place] & (1 << step.bits) - 1
         return registers[-1]
+
+    def _first(self, step: Leaf, place: Place) -> int:
+        """The number at a place before any choice."""
+        if step.operation == "parameter":
+            return len(self._numbers) + 1 << _APART
+        return self._begins if place[0] == "load" and not step.format and step.bits >= _WIDE else 0
+
+    def number(self, expression: Expression) -> int | None:
+        """The value of an expression, which it keeps from now on; None where that is not known, or lanes differ."""
+        asked: list[Place] = []
+        value = self._evaluate(expression, asked)
+        if type(value) is not int:
+            return None
+        self._settled.update(asked)
+        equal = combine(f"icmp eq i{_MOST_BITS}", expression, value)
+        if isinstance(equal, Expression) and self._now(equal) is True:
+            self._decided[equal] = True
+            for root in self._code(equal).roots:
+                self._by_root.setdefault(root, {})[equal] = True
+        return value
 
     def _code(self, expression: Expression) -> Code:
         if expression not in self._codes:
@@ -201,8 +225,14 @@ class Model:
             while abs(far - near) > 1:
                 middle = (near + far) // 2
                 near, far = (near, middle) if holds(middle) else (middle, far)
-            for one in dict.fromkeys((far, by)):
-                yield at + one & (1 << bits) - 1
+            for one in dict.fromkeys((*self._round(at + far), at + far, at + by)):
+                self._numbers[place] = one & (1 << bits) - 1
+                if self._now(condition) is wish:
+                    yield one & (1 << bits) - 1
+
+    def _round(self, number: int) -> Iterator[int]:
+        """Multiples below a number, where numbers are looked for from above: kernels may be for these alone."""
+        return (number - number % of for of in _MULTIPLES if self._begins)
 
     def _roots(self, condition: Expression, place: Place, at: int, bits: int) -> list[int]:
         """How far the number is from one for which both sides of a comparison are equal, if they are sums of it."""

@@ -13,6 +13,9 @@ from nvbackend.dry_run.values.lanes import among, numbers_of
 from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown, combine
 from nvbackend.intrinsics.row.semantics import MemoryOperand
 
+BYTES = "bytes"
+"""The operand that says how many bytes are announced, copied or written."""
+
 
 def operand_of(fiber: Fiber, recorded: Recorded, name: str, index: int = 0) -> Any:
     """An operand of one fiber, as its lanes see it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -52,8 +52,8 @@ def choose(
     given, first = {**(fixed or {}), **(wished or {})}, set(places) - rounds.parameters
     relations = Relations(rounds, scalars, _candidates)
     chosen, least = None, {}
-    for most in _STARTS:
-        start = {**{name: _start(scalar, 0 if name in first else most) for name, scalar in scalars.items()}, **given}
+    for begins in _starts(scalars, first, rounds.parameters):
+        start = {**begins, **given}
         values = relations.nearest(start, wished) if wished else relations.completed(start, set(given))
         if values is None:
             continue
@@ -73,6 +73,19 @@ def choose(
         which, among = (name, frozenset(known)), [*several, chosen[name]]
         chosen = _least(rounds, relations, chosen, which, among, least, deals)
     return chosen
+
+
+def _starts(
+    scalars: Mapping[str, Scalar], first: Collection[str], parameters: Collection[str]
+) -> Iterator[dict[str, int]]:
+    """Where the search begins: with large numbers, and with those but for one parameter, which may divide others."""
+    for most in _STARTS:
+        yield {name: _start(scalar, 0 if name in first else most) for name, scalar in scalars.items()}
+    for least in (name for name in scalars if name in parameters):
+        yield {
+            name: _start(scalar, 0 if name in first else 1 if name == least else START)
+            for name, scalar in scalars.items()
+        }
 
 
 def _start(scalar: Scalar, most: int) -> int:
