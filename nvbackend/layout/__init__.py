@@ -39,7 +39,6 @@ from nvbackend.layout.algebra.tiling import (
     zipped_divide,
     zipped_product,
 )
-from nvbackend.layout.banks.conflicts import BankAccess, bank_conflicts, ldmatrix_conflicts
 from nvbackend.layout.descriptors.descriptor import (
     DescriptorIterator,
     desc_layout,
@@ -53,6 +52,7 @@ from nvbackend.layout.descriptors.tile_atoms import check_tile, gmma_atom
 if TYPE_CHECKING:
     from nvbackend.layout import pictures
     from nvbackend.layout.algebra.parse import parse
+    from nvbackend.layout.banks.conflicts import BankAccess, bank_conflicts, ldmatrix_conflicts
 
 __all__ = [
     "FORMS",
@@ -110,10 +110,15 @@ __all__ = [
 ]
 
 
+_LATE = {"parse": "algebra.parse"} | dict.fromkeys(
+    ("BankAccess", "bank_conflicts", "ldmatrix_conflicts"), "banks.conflicts"
+)
+
+
 def __getattr__(name: str) -> Any:
-    """`pictures` and `parse`, imported at their first use: few programs draw, or read layouts."""
+    """What few programs use, imported at its first use: they draw, read layouts, or count bank conflicts."""
     if name == "pictures":
         return importlib.import_module(f"{__name__}.{name}")
-    if name == "parse":
-        return importlib.import_module(f"{__name__}.algebra.parse").parse
+    if name in _LATE:
+        return getattr(importlib.import_module(f"{__name__}.{_LATE[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

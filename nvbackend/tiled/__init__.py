@@ -5,6 +5,9 @@ of them. Nothing here emits code: threads may be integers or a builder's values,
 A copy atom goes over a tile in the same way: `make_tiled_copy`, and `make_tiled_copy_A` for what an MMA reads.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from nvbackend.tiled.copy_atom import (
     CopyAtom,
     CopyKind,
@@ -29,8 +32,10 @@ from nvbackend.tiled.tiled_copy import (
     make_tiled_copy_S,
 )
 from nvbackend.tiled.tiled_mma import ThrMMA, TiledMMA, make_tiled_mma
-from nvbackend.tiled.tma_copy import TmaBox, TmaCopy, make_tma_copy, tma_partition
 from nvbackend.tiled.vectorize import max_common_layout, max_common_vector
+
+if TYPE_CHECKING:
+    from nvbackend.tiled.tma_copy import TmaBox, TmaCopy, make_tma_copy, tma_partition
 
 __all__ = [
     "Beside",
@@ -68,3 +73,10 @@ __all__ = [
     "tma_partition",
     "universal_copy",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Copies by TMA, imported at their first use."""
+    if name in ("TmaBox", "TmaCopy", "make_tma_copy", "tma_partition"):
+        return getattr(importlib.import_module(f"{__name__}.tma_copy"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

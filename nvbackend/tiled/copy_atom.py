@@ -15,7 +15,8 @@ from functools import partial
 from nvbackend.diagnostics import user_facing
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.copy import cp_async, matrix_move
-from nvbackend.intrinsics.copy.matrix_move import HALVES, MatrixShape
+from nvbackend.intrinsics.copy.load_store import ACCESS_BYTES
+from nvbackend.intrinsics.copy.matrix_move import HALVES, ROW_BYTES, MatrixShape
 from nvbackend.intrinsics.maps.matrix import rows_of
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
@@ -23,7 +24,6 @@ from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.intrinsics.words.smem_descriptor import CORE_ROWS
 from nvbackend.layout import Layout, recast_layout, size
 from nvbackend.layout.algebra.swizzle import BYTE_BITS
-from nvbackend.layout.banks.conflicts import ACCESS_BYTES, ROW_BYTES
 from nvbackend.tiled.copy_rules import ELEMENT, WIDTH
 
 _ROW_BITS = ROW_BYTES * BYTE_BITS

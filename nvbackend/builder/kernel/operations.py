@@ -28,7 +28,7 @@ from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.layout import AnyLayout, IntTuple, Layout
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
-from nvbackend.tiled import CopyAtom, TiledCopy, TiledMMA, TmaCopy
+from nvbackend.tiled import CopyAtom, TiledCopy, TiledMMA
 from nvbackend.tiled.permutation import Permutation
 from nvbackend.tiled.tiled_mma import AtomLayout
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from nvbackend.isel.select.mma.request import MmaRequest
     from nvbackend.isel.select.tcgen05.request import Tcgen05Request
     from nvbackend.isel.select.wgmma.request import WgmmaRequest
+    from nvbackend.tiled import TmaCopy
 
 _VALUES = ("thread_id", "block_id", "block_count", "lane_id", "warp_id", "warpgroup_id", "elect", "clock")
 

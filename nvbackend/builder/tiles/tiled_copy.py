@@ -20,13 +20,13 @@ from nvbackend.builder.tiles.tensor import Part, Tensor, Walker
 from nvbackend.builder.values.values import CLUSTER_SPACE, GLOBAL_SPACE, SHARED_SPACE, Operand, Value, as_value
 from nvbackend.diagnostics import Rule, raise_all
 from nvbackend.diagnostics.classes.dataclass import dataclass
+from nvbackend.intrinsics.copy.load_store import ACCESS_BYTES
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import BY_NAME, REGISTER_BITS, ElementType, u32
 from nvbackend.isel.machine.pseudo import LOAD_GLOBAL, STORE_GLOBAL
 from nvbackend.layout import Layout, make_layout, size
 from nvbackend.layout.algebra.inttuple import text
-from nvbackend.layout.banks.conflicts import ACCESS_BYTES
 from nvbackend.tiled import CopyAtom, CopyKind, TiledCopy, TmaCopy
 from nvbackend.tiled.vectorize import access_faults
 

@@ -30,6 +30,8 @@ from nvbackend.intrinsics.row.semantics import Scope, Semantics, reads, writes
 
 FAMILY = "load_store"
 SCOPES = ("cta", "cluster", "gpu", "sys")
+ACCESS_BYTES = (1, 2, 4, 8, 16)
+"""Bytes that one thread can read or write with one instruction (PTX ISA 9.7.9.8, ld)."""
 LOAD, STORE = "ld", "st"
 ORDERS = {LOAD: ("relaxed", "acquire"), STORE: ("relaxed", "release")}
 """Memory orders that have a scope."""

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING
 
 from nvbackend.diagnostics import Rule, missing_name, record, user_facing
 from nvbackend.diagnostics.classes.dataclass import dataclass
+from nvbackend.intrinsics.copy.load_store import ACCESS_BYTES
+from nvbackend.intrinsics.copy.matrix_move import ROW_BYTES
+from nvbackend.intrinsics.copy.matrix_move import ROWS as MATRIX_ROWS
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.layout.algebra.rules import ELEMENT_WIDTH
 from nvbackend.layout.algebra.swizzle import BYTE_BITS, AnyLayout, ComposedLayout, SmemPtr
@@ -23,11 +26,7 @@ if TYPE_CHECKING:
 
 BANKS = 32
 BANK_BYTES = 4
-ACCESS_BYTES = (1, 2, 4, 8, 16)
-"""Bytes that one thread can read or write with one instruction (PTX ISA 9.7.9.8, ld)."""
 WAVEFRONT_BYTES = BANKS * BANK_BYTES
-MATRIX_ROWS, ROW_BYTES = 8, 16
-"""Of a matrix that ldmatrix loads: a lane gives the address of each row."""
 MATRIX_COUNTS = (1, 2, 4)
 
 _GUIDE = "CUDA C++ Programming Guide, shared memory (compute capability 5.x and later)"
