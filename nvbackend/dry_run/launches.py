@@ -14,6 +14,7 @@ from nvbackend.dry_run.not_judged import of_end
 from nvbackend.dry_run.program.code import Program
 from nvbackend.dry_run.rules import BEYOND, TENSOR_BOUNDS, UNINITIALISED, UNWRITTEN
 from nvbackend.dry_run.said import with_data
+from nvbackend.dry_run.scenario.assumed_ends import FEW_VALUES, has_ends, with_assumed_ends
 from nvbackend.dry_run.scenario.choose import MAIN, Scale, Wanted, choose, halved, special_of
 from nvbackend.dry_run.scenario.few_steps import FewSteps
 from nvbackend.dry_run.scenario.laps import Laps
@@ -24,11 +25,8 @@ from nvbackend.dry_run.scenario.promises import Promises
 from nvbackend.dry_run.scenario.rounds import Rounds
 from nvbackend.dry_run.seam import Exceeded, Launch, MakeProtocols
 from nvbackend.dry_run.subject import Subject, run
-from nvbackend.intrinsics.row.types import Scalar
 from nvbackend.isel.machine.function import MachineInstr
 
-FEW_VALUES = 8
-"""A parameter that declares at most so many values takes its ends, and the others where there is room for that."""
 MOST_STEPS = 300
 """A run of so many recorded instructions is made again with more rounds of the loops that numbers of memory end."""
 MOST_AGAIN = 3
@@ -48,13 +46,17 @@ class Launches:
         self._subject = subject
         self._program = program
         self._make = make
-        self.wanted = Wanted(subject.function, subject.machine, program, subject.scalars)
-        self._places = naming_a_place(subject.function, program)
-        self._promises = Promises(subject.function, subject.anchors, program.computed, subject.scalars)
-        self._laps = Laps(subject.function, subject.anchors, program)
         self._loop_code = loop_code(subject.function, subject.machine, program)
         self._known_rounds: dict[tuple[int, int, int], Rounds] = {}
         """By the place of the cluster that runs, and how many come after it."""
+        if self._loop_code.assumptions:
+            self._subject = replace(subject, scalars=with_assumed_ends(subject.scalars, self.rounds(MAIN)))
+        self.scalars = self._subject.scalars
+        """The parameters that are integers, with the ends that are declared or assumed."""
+        self.wanted = Wanted(subject.function, subject.machine, program, self.scalars)
+        self._places = naming_a_place(subject.function, program)
+        self._promises = Promises(subject.function, subject.anchors, program.computed, self.scalars)
+        self._laps = Laps(subject.function, subject.anchors, program)
         self._again = MOST_AGAIN
         self.spent = 0
         self.went: list[Run] = []
@@ -188,8 +190,3 @@ class Launches:
             return names if names.isdisjoint(laps) else frozenset()
 
         return promised
-
-
-def has_ends(scalar: Scalar) -> bool:
-    """Whether a parameter declares its least and its greatest value."""
-    return scalar.minimum is not None and scalar.maximum is not None

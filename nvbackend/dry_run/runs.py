@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.dry_run.launches import FEW_VALUES, OF_INDICES, OF_PLACES, Launches, has_ends
+from nvbackend.dry_run.launches import OF_INDICES, OF_PLACES, Launches
 from nvbackend.dry_run.machine.machine import Machine, Ways
 from nvbackend.dry_run.machine.taking import is_taking
 from nvbackend.dry_run.not_judged import of_blocks
@@ -15,6 +15,7 @@ from nvbackend.dry_run.program.code import Program
 from nvbackend.dry_run.program.needed import is_of_protocols
 from nvbackend.dry_run.rules import EACH_ASKS, UNJUDGED, UNWRITTEN
 from nvbackend.dry_run.said import listed, with_values
+from nvbackend.dry_run.scenario.assumed_ends import FEW_VALUES, has_ends
 from nvbackend.dry_run.scenario.choose import (
     EVEN,
     FEW,
@@ -111,7 +112,7 @@ class Runs:
             return [self._unjudged(chosen)]
         if found or machine.is_over_budget:
             return self._of_uneven(rounds, chosen, found)
-        few = FewSteps(self._subject.function, self._program, self._subject.scalars, rounds, chosen, machine.ways)
+        few = FewSteps(self._subject.function, self._program, self._launches.scalars, rounds, chosen, machine.ways)
         if found := self._ends(few, chosen, machine.steps) or self._further_on(rounds, chosen, machine.steps):
             return found
         for scale in FEW:
@@ -176,7 +177,7 @@ class Runs:
         spent, self._launches.spent = self._launches.spent, 0
         allowed = max(ENOUGH, 2 * steps)
         loops = few.loops
-        declared = ((name, scalar) for name, scalar in self._subject.scalars.items() if has_ends(scalar))
+        declared = ((name, scalar) for name, scalar in self._launches.scalars.items() if has_ends(scalar))
         both = [(name, each.values) for name, each in declared if len(each.values) <= FEW_VALUES or name not in loops]
         ends = [(name, (each[0], each[-1])) for name, each in both]
         found = self._of_values(few, ends, chosen, allowed - steps)
@@ -249,7 +250,7 @@ class Runs:
 
     def _other_ways(self) -> OtherWays:
         return OtherWays(
-            self._subject.function, self._program, self._subject.scalars, special_of(self._launches.launch(MAIN))
+            self._subject.function, self._program, self._launches.scalars, special_of(self._launches.launch(MAIN))
         )
 
     def _all_ways(self) -> Ways:
@@ -331,7 +332,7 @@ class Runs:
 
     def _negative(self, values: Mapping[str, int], name: str) -> int:
         """The number of a parameter where it is negative, else 0."""
-        scalar = self._subject.scalars[name]
+        scalar = self._launches.scalars[name]
         return min(0, int(signed(values[name], scalar.element.bits))) if scalar.values[0] < 0 else 0
 
     def _said(self, values: Mapping[str, int]) -> dict[str, int]:
@@ -345,5 +346,5 @@ class Runs:
         """
         none = "no parameters that were tried keep to what the kernel assumes"
         reason = why or f"what the kernel assumes does not hold with {listed(values)}" if values else none
-        form = ", ".join(f"{name!r}: ..." for name in self._subject.scalars)
+        form = ", ".join(f"{name!r}: ..." for name in self._launches.scalars)
         return UNJUDGED.diagnose(at=self._subject.assumed, reason=reason, form=f"{{{form}}}")

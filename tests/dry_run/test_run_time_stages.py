@@ -180,3 +180,58 @@ def test_who_draws_the_last_number_is_asked_in_another_run_too() -> None:
     with pytest.raises(nvb.DiagnosticError) as caught:
         _drawn_and_set_back(3).build()
     assert {one.rule_id for one in caught.value.diagnostics} == {"mbarrier.deadlock"}
+
+
+ADMITS: dict[str, Callable[[nvb.KernelBuilder, nvb.Value], None]] = {
+    "both ends": lambda k, stages: k.assume((stages >= 2) & (stages <= MOST)),
+    "one by one": lambda k, stages: [k.assume(stages > 1), k.assume(stages < MOST + 1)],
+    "by its half": lambda k, stages: k.assume((stages // 2 >= 1) & (stages // 2 <= MOST // 2) & (stages != 2 * MOST)),
+}
+
+
+def _of_two_rings(admits: str, wrong: str) -> nvb.KernelDefinition:
+    """A warp copies rows from a ring of some stages to another one of some, for a third warp to store."""
+
+    @nvb.kernel("sm_90", threads=96)
+    def kernel(k, x: nvb.Pointer(f32, align=128), y: nvb.Pointer[f32], rows: i32(minimum=1), first: i32, second: i32):
+        for stages in (first, second):
+            ADMITS[admits](k, stages)
+        boxes = [k.shared(f32, (MOST + 1) * 32, align=128, name=name) for name in ("taken", "given")]
+        full, empty = (
+            [k.mbarrier.array(MOST + 1, arrivals=1, name=f"{kind}_{name}") for name in "ab"]
+            for kind in ("full", "empty")
+        )
+        k.mbarrier.ready()
+        lane = k.lane_id()
+        with k.one_thread(0), k.range(rows) as row:
+            stage = row % first
+            k.mbarrier.wait(empty[0] + stage, (row // first & 1) ^ 1)
+            k.mbarrier.arrive(full[0] + stage, expect_tx=128)
+            k.bulk.load(boxes[0] + stage * 32, x + row * 32, 128, full[0] + stage)
+        with k.if_(k.warp_id() == 1), k.range(rows) as row:
+            of = first if wrong == "the other ring" else second
+            taken, given = row % first, row % of
+            k.mbarrier.wait(full[0] + taken, row // (MOST if wrong == "laps of four" else first) & 1)
+            k.mbarrier.wait(empty[1] + given, (row // of & 1) ^ 1)
+            boxes[1][given * 32 + lane] = boxes[0][taken * 32 + lane]
+            k.warp.sync()
+            k.mbarrier.arrive(empty[0] + taken, when=lane == 0)
+            k.mbarrier.arrive(full[1] + given, when=lane == 0)
+        with k.if_(k.warp_id() == 2), k.range(rows) as row:
+            stage = row % second
+            k.mbarrier.wait(full[1] + stage, row // second & 1)
+            y[row * 32 + lane] = boxes[1][stage * 32 + lane]
+            k.warp.sync()
+            k.mbarrier.arrive(empty[1] + stage, when=lane == 0)
+
+    return kernel
+
+
+@pytest.mark.parametrize("admits", ADMITS)
+def test_stages_that_are_assumed_are_tried_as_those_that_are_declared(admits: str) -> None:
+    """Mistakes that show where two rings have other numbers of stages, or where there are fewer than the most."""
+    assert list(_of_two_rings(admits, "").build().diagnostics) == []
+    for wrong in ("the other ring", "laps of four"):
+        with pytest.raises(nvb.DiagnosticError) as caught:
+            _of_two_rings(admits, wrong).build()
+        assert {one.rule_id for one in caught.value.diagnostics} <= {"mbarrier.deadlock", "mbarrier.parity-counter"}
