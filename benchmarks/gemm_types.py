@@ -20,6 +20,7 @@ from benchmarks.arguments import end_without_pytorch
 from benchmarks.turns import graph_of, microseconds, turns_for
 from nvbackend import bf16, e4m3, f16, f32, s8, s32, tf32
 from samples import block_scaled_gemm, w4a16_gemm
+from samples.block_scales import BLOCK
 from samples.gemm.choice import choose
 from samples.gemm.wide import Wide
 
@@ -83,29 +84,27 @@ def block_scaled(m: int, n: int, depth: int) -> Case:
     """e4m3 with a factor for 1 x 128 elements of A and 128 x 128 of B."""
     import torch
 
-    block, consumers = block_scaled_gemm.BLOCK, block_scaled_gemm.choose(m, n)
-    tiles_m, tiles_n = block_scaled_gemm.tiles_of(consumers, m, n)
-    loaded = nvb.runtime.load(block_scaled_gemm.gemm.with_(consumers=consumers).compile())
+    block, choice = BLOCK, block_scaled_gemm.choose(m, n, depth)
+    loaded = nvb.runtime.load(choice.kernel.compile())
     size, made = (m + n) * depth + 2 * m * n, []
     for _ in range(turns_for(size)):
         a, b = (torch.randn(rows, depth, device="cuda").to(torch.float8_e4m3fn) for rows in (m, n))
-        scales_a = torch.rand(depth // block, m, device="cuda") + 0.5
-        scales_b = torch.rand(depth // block, n // block, device="cuda") + 0.5
+        scales_a, scales_b = (torch.rand(depth // block, count, device="cuda") + 0.5 for count in (m, n // block))
         results = [torch.zeros(m, n, device="cuda", dtype=kind) for kind in (torch.float16, torch.bfloat16)]
         columns_of_b = scales_b.T.contiguous().T  # cuBLAS wants the factors of 128 rows of B side by side
         made.append((a, scales_a, b, scales_b, columns_of_b, *results))
 
     def ours(turn: int, stream: Any) -> None:
         a, scales_a, b, scales_b, _, c, _ = made[turn]
-        grid = min(tiles_m * tiles_n, loaded.device.limits.multiprocessors)
+        grid, last = choice.launch_of(m, n, depth, loaded.device.limits.multiprocessors)
         operands = a.view(torch.uint8), b.view(torch.uint8), c, scales_a, scales_b
-        loaded.prepare(grid, *operands, tiles_m, tiles_n, depth // block, stream=stream).run()
+        loaded.prepare(grid, *operands, *last, stream=stream).run()
 
     def theirs(turn: int, _: Any) -> None:
         a, scales_a, b, _, columns_of_b, _, c = made[turn]
         torch._scaled_mm(a, b.T, scale_a=scales_a.T, scale_b=columns_of_b, out_dtype=torch.bfloat16, out=c)
 
-    return Case(size, ours, theirs, lambda turn: made[turn][5:], f"{64 * consumers} x {block_scaled_gemm.TILE_N}")
+    return Case(size, ours, theirs, lambda turn: made[turn][5:], choice.label)
 
 
 def w4a16(m: int, n: int, depth: int) -> Case:
@@ -146,6 +145,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "tf32 16 x 8192 x 8192": lambda: wide(16, 8192, 8192, tf32, f32),
     "f16 64 of 1024^3": lambda: wide(1024, 1024, 1024, f16, f16, 64),
     **{f"scaled e4m3 {size}^3": lambda size=size: block_scaled(size, size, size) for size in (4096, 8192)},
+    **{f"scaled e4m3 {m} x 8192 x 8192": lambda m=m: block_scaled(m, 8192, 8192) for m in (8, 32, 64)},
     **{f"W4A16 {m} x 8192 x 8192": lambda m=m: w4a16(m, 8192, 8192) for m in (1, 16, 32, 64, 96, 128)},
 }
 

@@ -4,28 +4,29 @@ The instruction cannot apply such scales, and it adds e4m3 products with fewer b
 columns is a separate product, which the warpgroup scales and adds to sums in f32. While one warpgroup scales, the
 others multiply. The scales come through the ring, too: if the warpgroups loaded them, they would have to wait.
 
-Run it as it is: it multiplies random matrices (on a machine without a GPU in the simulator) and compares with NumPy.
+For few rows of A there is another kernel, `samples.block_scaled_few_rows`. Run this file as it is: it multiplies random
+matrices (on a machine without a GPU in the simulator) and compares with NumPy.
 """
 
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
 import nvbackend as nvb
 from nvbackend import e4m3, f16, f32, i32
 from nvbackend.layout import Layout
+from samples.block_scaled_few_rows import FewRows, forms
+from samples.block_scales import ALIGNED, BLOCK, SCALES_B, ScalesB, scaled
 from samples.problem import Problem
 from samples.problem import main as solve
-from samples.program import e4m3_matrix
 
-TILE_N, BLOCK = 128, 128
+TILE_N = 128
 STAGES, REGISTERS = {2: 5, 3: 4}, {2: 232, 3: 160}  # by the number of consumers
-STEP = {2: 0.484, 3: 0.641}  # microseconds of a step on an H200
+START, STEP = 2.2, {2: 0.484, 3: 0.641}  # microseconds of a launch without its steps, and of a step (H200)
 GROUP = 16  # tile rows that are walked together, so that their tiles of B stay in L2
-ALIGNED = 4  # scales of 16 bytes, of which the rows of a tensor map have a multiple
-SCALES_B = 32  # of a step that are loaded, a line of 128 bytes; one of the first four is read
 HAVE_READ = 5  # named barriers: one for each warpgroup
 
 
@@ -41,7 +42,6 @@ A = Annotated[nvb.TensorMap, map_of_a]
 B = Annotated[nvb.TensorMap, nvb.TensorMap(e4m3, box=(TILE_N, BLOCK))]
 Result = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(64, 64))]
 ScalesA = Annotated[nvb.TensorMap, map_of_scales_a]
-ScalesB = Annotated[nvb.TensorMap, nvb.TensorMap(f32, box=(1, SCALES_B), swizzle=0)]
 
 
 @nvb.kernel("sm_90a", threads=lambda consumers: 128 * (1 + consumers), min_ctas=1)
@@ -99,59 +99,72 @@ def gemm(
         output.finish()
 
 
-def tiles_of(consumers: int, m: int, n: int) -> tuple[int, int]:
-    """Tiles along M and N."""
-    return -(-m // (64 * consumers)), -(-n // TILE_N)
+@dataclass(frozen=True)
+class Large:
+    """The kernel for many rows: of three consumers tiles are larger and need fewer bytes, of two more CTAs work."""
+
+    consumers: int = 3
+
+    @property
+    def label(self) -> str:
+        """The tile, in words."""
+        return f"{64 * self.consumers} x {TILE_N}"
+
+    @property
+    def kernel(self) -> nvb.KernelDefinition:
+        return gemm.with_(consumers=self.consumers)
+
+    def tiles(self, m: int, n: int) -> tuple[int, int]:
+        """Tiles along M and N."""
+        return -(-m // (64 * self.consumers)), -(-n // TILE_N)
+
+    def microseconds(self, m: int, n: int, depth: int, multiprocessors: int) -> float:
+        """About how long a launch takes."""
+        tiles_m, tiles_n = self.tiles(m, n)
+        return START + -(-tiles_m * tiles_n // multiprocessors) * -(-depth // BLOCK) * STEP[self.consumers]
+
+    def launch_of(self, m: int, n: int, depth: int, multiprocessors: int) -> tuple[int, tuple[int, ...]]:
+        """The grid, and the arguments after the matrices."""
+        tiles_m, tiles_n = self.tiles(m, n)
+        return min(tiles_m * tiles_n, multiprocessors), (tiles_m, tiles_n, -(-depth // BLOCK))
 
 
-def choose(m: int, n: int, multiprocessors: int = 132) -> int:
-    """How many consumers take least time: of three the tiles are larger and need fewer bytes, of two more CTAs work."""
+Choice = Large | FewRows
 
-    def waves(consumers: int) -> int:
-        tiles_m, tiles_n = tiles_of(consumers, m, n)
-        return -(-tiles_m * tiles_n // multiprocessors)
 
-    return min(STEP, key=lambda consumers: waves(consumers) * STEP[consumers])
+def choose(m: int, n: int, depth: int, multiprocessors: int = 132) -> Choice:
+    """The kernel that takes least time."""
+    every: list[Choice] = [*map(Large, STEP), *forms(m)]
+    return min(every, key=lambda one: one.microseconds(m, n, depth, multiprocessors))
 
 
 def launch(
-    loaded: nvb.runtime.LoadedKernel, a: Any, scales_a: Any, b: Any, scales_b: Any, c: Any, consumers: int
+    loaded: nvb.runtime.LoadedKernel, a: Any, scales_a: Any, b: Any, scales_b: Any, c: Any, choice: Choice
 ) -> None:
     """Start the kernel on A (M x K) and B (N x K) with their scales, and C (M x N).
 
     N is a multiple of 8, K of 16, and the rows of scales are multiples of 16 bytes.
     """
     (m, depth), n = a.shape, b.shape[0]
-    tiles_m, tiles_n = tiles_of(consumers, m, n)
-    grid = min(tiles_m * tiles_n, loaded.device.limits.multiprocessors)
-    loaded.launch(grid, a, b, c, scales_a, scales_b, tiles_m, tiles_n, -(-depth // BLOCK))
+    grid, last = choice.launch_of(m, n, depth, loaded.device.limits.multiprocessors)
+    loaded.launch(grid, a, b, c, scales_a, scales_b, *last)
 
 
-def scaled(random: Any, rows: int, columns: int, rows_a_block: int) -> tuple[Any, Any, Any]:
-    """A random matrix: bytes of e4m3, the factors of blocks of so many rows and 128 columns, and the values in f32."""
-    import numpy as np
-
-    codes, values = e4m3_matrix(random, rows, columns)
-    blocks = -(-columns // BLOCK), -(-rows // (rows_a_block * ALIGNED)) * ALIGNED
-    scales = random.uniform(0.25, 4, blocks).astype(np.float32)
-    return codes, scales, values * scales.repeat(BLOCK, 0).repeat(rows_a_block, 1)[:columns, :rows].T
-
-
-def problem_for(consumers: int, m: int, n: int, depth: int) -> Problem:
-    """Random matrices for the kernel with so many consumers."""
+def problem_for(choice: Choice, m: int, n: int, depth: int) -> Problem:
+    """Random matrices for one of the kernels."""
     import numpy as np
 
     random = np.random.default_rng(m + n + depth)
     a, scales_a, a_values = scaled(random, m, depth, 1)
     b, scales_b, b_values = scaled(random, n, depth, BLOCK)
-    start, inputs = partial(launch, consumers=consumers), (a, scales_a, b, scales_b)
+    start, inputs = partial(launch, choice=choice), (a, scales_a, b, scales_b)
     output = np.full((m, n), np.nan, np.float16)
-    return Problem(gemm.with_(consumers=consumers), start, inputs, a_values @ b_values.T, output, 2**-10)
+    return Problem(choice.kernel, start, inputs, a_values @ b_values.T, output, 2**-10, choice.label)
 
 
 def problem(m: int, n: int, depth: int) -> Problem:
     """Random matrices for the kernel that is chosen."""
-    return problem_for(choose(m, n), m, n, depth)
+    return problem_for(choose(m, n, depth), m, n, depth)
 
 
 def main() -> int:

@@ -6,7 +6,7 @@ other columns to the CTAs that store them, thread by thread, with stores that co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Annotated
@@ -38,6 +38,8 @@ A = Annotated[nvb.TensorMap, map_of_a]
 B = Annotated[nvb.TensorMap, map_of_b]
 C = Annotated[nvb.Pointer, pointer_to_c]
 Columns = Annotated[i32, nvb.Scalar(i32, multiple_of=PAIR)]
+Place = tuple[nvb.Value, nvb.Value]
+"""A row and a column."""
 
 
 class Sums:
@@ -83,6 +85,30 @@ def converted(values: Sequence[nvb.Value], result: nvb.ElementType, scale: nvb.V
     """Sums as they are stored: those of integers saturate, as `wide` has it."""
     scaled = values if scale is None else [value * scale for value in values]
     return [value.to(result, saturate=result.is_integer and result is not s32) for value in scaled]
+
+
+def store_parts(
+    k: nvb.KernelBuilder,
+    c: nvb.Address,
+    parts: Iterable[Sequence[nvb.Value]],
+    first: Place,
+    begin: Place | None,
+    end: Place,
+    n: nvb.Value,
+    *,
+    swapped: bool,
+) -> None:
+    """Store a thread's four sums after four, of which `first` has the first row and column, from `begin` up to `end`.
+
+    `swapped`, rows and columns are those of C^T. C has rows of `n` elements.
+    """
+    together = 1 if swapped else PAIR
+    for quad, four in enumerate(parts):
+        for place in range(0, QUAD, together):
+            i, j = first[0] + place // PAIR * 8, first[1] + quad * QUAD_COLUMNS + place % PAIR
+            inside = (i < end[0]) & (j < end[1])
+            with k.if_(inside if begin is None else (i >= begin[0]) & (j >= begin[1]) & inside):
+                (c + (j * n + i if swapped else i * n + j)).store(*four[place : place + together])
 
 
 @nvb.kernel("sm_90a", threads=lambda consumers: 128 * (1 + consumers), cluster=lambda split: split, min_ctas=1)
@@ -136,14 +162,11 @@ def deep(
         k.wgmma.wait_group(0, drains=[acc])
         exchange.send(acc.elements(warpgroup), thread)
         of_thread = row + thread // 32 * 16 + thread % 32 // 4, column + rank * own + thread % 4 * PAIR
-        factor, together = scale if operand.bits == 8 and sums is f32 else None, 1 if swapped else PAIR
+        factor = scale if operand.bits == 8 and sums is f32 else None
+        summed = (converted(four, result, factor) for four in exchange.added(acc.elements(warpgroup), thread))
         # Elements of the tile before are left to it: of three CTAs or more it may add their sums in another order.
-        for quad, four in enumerate(exchange.added(acc.elements(warpgroup), thread)):
-            made = converted(four, result, factor)
-            for place in range(0, QUAD, together):
-                i, j = of_thread[0] + place // PAIR * 8, of_thread[1] + quad * QUAD_COLUMNS + place % PAIR
-                with k.if_((i >= i_tile * rows) & (j >= j_tile * columns) & (i < height) & (j < width)):
-                    (c + (j * n + i if swapped else i * n + j)).store(*made[place : place + together])
+        begin = i_tile * rows, j_tile * columns
+        store_parts(k, c, summed, of_thread, begin, (height, width), n, swapped=swapped)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,9 @@ SAMPLES = {
         tuple((form, 3, columns) for form in rows.KERNELS for columns in (8, 1000, 1024)),
         tuple((form, 100, columns) for form in rows.KERNELS for columns in (4096, 8192, 16000)),
     ),
-    "block_scaled_gemm": Sample(block_scaled_gemm.problem, ((136, 136, 400),), ((200, 1000, 512), (2048, 2048, 2048))),
+    "block_scaled_gemm": Sample(
+        block_scaled_gemm.problem, ((136, 136, 400), (20, 136, 400)), ((200, 1000, 512), (2048, 2048, 2048))
+    ),
     "convolution": Sample(convolution.problem, ((2, 7, 72, 136),), ((3, 28, 64, 200), (16, 14, 512, 256))),
     "dynamic_gemm": Sample(dynamic_gemm.problem, ((136, 264, 136),), ((1000, 520, 264), (4096, 2048, 1024))),
     "grouped_gemm": Sample(grouped_gemm.problem, ((3, 200, 136, 136),), ((7, 1000, 264, 520), (32, 4096, 2048, 1024))),
