@@ -44,7 +44,6 @@ from nvbackend.isel.machine.clusters import needs_cluster
 from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.machine.register_room import LAUNCH_REGISTERS
 from nvbackend.isel.target.target import Target
-from nvbackend.isel.verify.verify import verify
 from nvbackend.launch_calls import NotLoaded
 from nvbackend.signature import Extents, LaunchBounds, Parameter, Pointer, Scalar, Shape, Signature, TensorMap
 
@@ -168,6 +167,8 @@ class KernelBuilder(Operations):
         if ahead is not None and text is not None:
             ahead.start(text, self.signature, self.machine)
         begun = time.perf_counter()
+        from nvbackend.isel.verify.verify import verify  # with the protocols: LLVM is at work meanwhile
+
         if not self.core.indices:
             self.core.link_threads()
         built = time.perf_counter()

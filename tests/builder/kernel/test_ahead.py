@@ -22,6 +22,7 @@ from nvbackend.builder.kernel import kernel as kernel_module
 from nvbackend.codegen import isolated as isolated_module
 from nvbackend.codegen import llvm as llvm_module
 from nvbackend.codegen.toolchain import Tool, find_ptxas
+from nvbackend.isel.verify import verify as verifier
 from nvbackend.rules import Finding, Flow, Rule
 from tests.support.process import run_python
 
@@ -132,7 +133,7 @@ def test_it_runs_meanwhile(processes: list[Popen[str]], monkeypatch: pytest.Monk
 
 def waiting_verifier(stages: list[str], monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """Has the verifier wait for LLVM's passes; what had been done when it ended."""
-    verify, seen = kernel_module.verify, list[list[str]]()
+    verify, seen = verifier.verify, list[list[str]]()
 
     def waits(*given: Any, **named: Any) -> Any:
         until = time.monotonic() + 60
@@ -142,7 +143,7 @@ def waiting_verifier(stages: list[str], monkeypatch: pytest.MonkeyPatch) -> list
         seen.append([*stages])
         return verify(*given, **named)
 
-    monkeypatch.setattr(kernel_module, "verify", waits)
+    monkeypatch.setattr(verifier, "verify", waits)
     return seen
 
 
@@ -388,7 +389,7 @@ def test_what_is_interrupted_leaves_no_program_and_no_thread(
             thread.join()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(kernel_module, stage, interrupted)
+    monkeypatch.setattr(verifier if stage == "verify" else kernel_module, stage, interrupted)
     with pytest.raises(KeyboardInterrupt) as caught:
         right.compile(cache=NO_CACHE, tool=slow)
     if (thread := thread_of_llvm()) is not None:
