@@ -102,7 +102,8 @@ TWO_WRITERS = Rule(
 SWIZZLE = Rule(
     id="descriptor.swizzle",
     message="{now}{second} reads {memory} by a descriptor with {read}, and {first} filled it with {filled}",
-    fix="read the tile by the layout that it was written by: the same swizzle in the tensor map and the descriptor",
+    fix="read the tile by the layout that it was written by: the same swizzle in the tensor map and the descriptor, "
+    "with base offset 0 for what TMA has filled",
     why="Rows of 16 bytes are read from each other's places: wrong results, no fault.",
     reference="PTX ISA 5.5.7 (swizzling modes), 9.7.15.5.1.2 (shared memory layout)",
 )

@@ -19,6 +19,8 @@ _WIDTHS = {
     Tcgen05Swizzle.B128_ATOM32: 128,
 }
 """Bytes of a row of each pattern."""
+_LATE = 16
+"""The bit from which a swizzle says at which row its pattern begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,16 @@ class SharedMatrix:
 
     @property
     def swizzle(self) -> int | None:
-        """The bytes of the pattern, as tensor maps count them; None for one that they cannot have."""
-        return None if self.pairs else 0 if self.width == CHUNK else self.width
+        """The bytes of the pattern, as tensor maps count them; None for one that they cannot have.
+
+        A pattern that begins at another row than copies begin it at is another one: see `begins_at`.
+        """
+        return None if self.pairs else 0 if self.width == CHUNK else self.width | self._late << _LATE
+
+    @property
+    def _late(self) -> int:
+        """How many rows after a multiple of its period the pattern begins."""
+        return self.base & self.width // CHUNK - 1
 
     def rows_of_k(self, rows: int, row_bytes: int) -> list[list[int]]:
         """Addresses of the chunks of a K-major matrix, for each row."""
@@ -58,6 +68,11 @@ class SharedMatrix:
         line = address // 128 - self.base
         moved = (line & 3) * 2 * CHUNK if self.pairs else (line & (self.width // CHUNK - 1)) * CHUNK
         return address ^ moved
+
+
+def begins_at(swizzle: int) -> tuple[int, int]:
+    """The bytes of a pattern, and the row at which it begins."""
+    return swizzle & (1 << _LATE) - 1, swizzle >> _LATE
 
 
 @lru_cache(maxsize=1024)

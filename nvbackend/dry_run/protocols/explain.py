@@ -14,6 +14,7 @@ from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier, Wait, is_rela
 from nvbackend.dry_run.order import memory
 from nvbackend.dry_run.order.extents import Outside
 from nvbackend.dry_run.order.record import Part, Record, span_of
+from nvbackend.dry_run.order.shared_matrix import begins_at
 from nvbackend.dry_run.order.words import access, after_rounds, crew, in_rounds, instruction, line, touch_of
 from nvbackend.dry_run.protocols.advice import Advice
 from nvbackend.dry_run.protocols.state import State
@@ -332,7 +333,10 @@ def _who(record: Record, part: Part, with_rounds: bool = False, *, cta: bool = F
 
 
 def _mode(bytes: int | None) -> str:
-    return f"the swizzle of {bytes} bytes" if bytes else "no swizzle"
+    if not bytes:
+        return "no swizzle"
+    span, row = begins_at(bytes)
+    return f"the swizzle of {span} bytes" + (f" and base offset {row}" if row else "")
 
 
 def _is_one_phase(first: Record, second: Record) -> bool:

@@ -52,21 +52,25 @@ class Swizzles:
         owners, offsets = self._wave.locate(by, space, addresses)
         self._writer[owners, offsets // _CHUNK] = number
 
-    def check(self, by: By, space: str, addresses: Addresses, span: int) -> None:
-        """A multiplication reads chunks by a descriptor. Raises descriptor.swizzle."""
+    def check(self, by: By, space: str, addresses: Addresses, span: int, base: int) -> None:
+        """A multiplication reads chunks by a descriptor whose pattern begins at row `base`. Raises descriptor.swizzle.
+
+        What TMA writes begins at row 0.
+        """
         if not self._loads:
             return
         owners, offsets = self._wave.locate(by, space, addresses.ravel())
         writers = self._writer[owners, offsets // _CHUNK]
         spans = np.array([span, *(one for _, one in self._loads)])
-        wrong = np.flatnonzero(spans[writers] != span)
+        late = base & max(span // _CHUNK, 1) - 1
+        wrong = np.flatnonzero((spans[writers] != span) | ((writers > 0) & bool(late)))
         if len(wrong):
             lane = int(wrong[0])
             site, written = self._loads[int(writers[lane]) - 1]
             cta = int(np.broadcast_to(owners, offsets.shape)[lane])
-            texts = {"reads": _text(span), "writes": _text(written), "writer": f"PTX {site}"}
+            texts = {"reads": _text(span, late), "writes": _text(written), "writer": f"PTX {site}"}
             fail(SWIZZLE, self._wave, by, lane, address=int(offsets[lane]), cta=cta, **texts)
 
 
-def _text(span: int) -> str:
-    return f"a swizzle of {span} bytes" if span else "no swizzle"
+def _text(span: int, base: int = 0) -> str:
+    return (f"a swizzle of {span} bytes" if span else "no swizzle") + (f" and base offset {base}" if base else "")

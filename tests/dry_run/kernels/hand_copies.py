@@ -23,6 +23,7 @@ SWIZZLE_128, LEADING, STRIDE = 1 << 62, 1 << 16, (1024 >> 4) << 32
     advances_in_bytes=Mistake("descriptor", "The descriptor is advanced by 32 a step, which is 512 bytes."),
     stride_in_bytes=Mistake("descriptor", "The stride between eight rows is 1024 units of 16 bytes."),
     no_swizzle=Mistake("descriptor", "The descriptor says that the tile is not swizzled."),
+    pattern_a_row_later=Mistake("descriptor", "The base offset is 1, as of a tile whose pattern begins a row later."),
     stages_in_elements=Mistake("descriptor", "The stages are 4096 bytes apart: the tile's elements."),
     one_stage_further=Mistake("descriptor", "The descriptor is of the stage after: the last one's leaves the ring."),
     released_in_flight=Mistake("released-early", "The stage is given back before the product is waited for."),
@@ -35,6 +36,7 @@ def descriptors(k, a: MATRIX, b: MATRIX, c: OUT, steps: COUNT, *, mistake=None):
     empty = k.mbarrier.array(stages, arrivals=4, name="empty")
     k.mbarrier.ready()
     fixed = LEADING | (1024 << 32 if wrong("stride_in_bytes") else STRIDE) | (0 if wrong("no_swizzle") else SWIZZLE_128)
+    fixed |= (1 << 49) if wrong("pattern_a_row_later") else 0
 
     def descriptor(tile, stage, part):
         size = 4096 if wrong("stages_in_elements") else 8192

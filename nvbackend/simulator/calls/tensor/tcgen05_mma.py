@@ -208,7 +208,7 @@ class _Multiplication:
         chunks = matrix.chunks(rows, size, k_major=k_major, bits=found.width)
         addresses = shared_addresses(self.operation.wave, cta, chunks)
         data = self.operation.wave.read(self.by, "shared::cluster", addresses, descriptors.CHUNK)
-        self.operation.wave.part(Swizzles).check(self.by, "shared::cluster", addresses, matrix.swizzle)
+        self.operation.wave.part(Swizzles).check(self.by, "shared::cluster", addresses, matrix.swizzle, matrix.base)
         if found.in_bytes:
             kind = found.product.a if name == "a" else found.product.b
             data = descriptors.in_bytes(data, elements.width(kind))

@@ -211,7 +211,7 @@ class _Operation(Pending):
         data = self.wave.read(by, "shared::cta", addresses, descriptors.CHUNK)
         for word, each, first in zip(words.tolist(), addresses, firsts, strict=True):
             one = By(self.site, np.array([first]), operation=self, proxy="async")
-            self.wave.part(Swizzles).check(one, "shared::cta", each, read[word].swizzle)
+            self.wave.part(Swizzles).check(one, "shared::cta", each, read[word].swizzle, read[word].base)
         found = [
             read[word].matrix(each, k_major=k_major, bits=bits) for word, each in zip(words.tolist(), data, strict=True)
         ]
