@@ -65,7 +65,11 @@ NOT_FOR_A_COMPILE = {
     *(f"{PACKAGE}.builder.ops.{part}" for part in ("constants", "copy.multimem", "debug.debug", "math.accurate")),
     *(f"{PACKAGE}.builder.ops.matrix.{part}" for part in ("tcgen05", "wmma")),
     *(f"{PACKAGE}.builder.tiles.mma.{part}" for part in ("tcgen05", "warp_mma")),
-    f"{PACKAGE}.isel.select.wmma.select",
+    *(f"{PACKAGE}.builder.tiles.{part}" for part in ("register_tensor", "tiled_copy", "elements.tile_values")),
+    *(f"{PACKAGE}.dry_run.protocols.{part}" for part in ("deadlocks", "explain", "left_out", "overruns", "tensor")),
+    *(f"{PACKAGE}.isel.protocols.{part}" for part in ("grids", "tensor_maps", "tmem", "wgmma.text", "wmma")),
+    *(f"{PACKAGE}.isel.select.{part}" for part in ("mma", "tcgen05", "wmma")),
+    *(f"{PACKAGE}.{part}" for part in ("intrinsics.mma.mma", "intrinsics.mma.wmma", "layout.banks", "tiled.tma_copy")),
 }
 """What few programs need and takes long to import."""
 
