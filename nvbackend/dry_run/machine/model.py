@@ -195,9 +195,9 @@ class Model:
         return False
 
     def _fits(self, place: Place, kept: Goals) -> bool:
-        """Whether all that may depend on the number at a place is as it was chosen."""
+        """Whether all that may depend on the number at a place is as it was chosen; what was chosen last binds most."""
         decided = self._by_root.get(self._roots_of[place], {})
-        return all(self._now(one) is found for one, found in (*kept, *decided.items()))
+        return all(self._now(one) is found for one, found in (*kept, *reversed(decided.items())))
 
     def _candidates(self, condition: Expression, place: Place, wish: bool) -> Iterator[int]:
         """Numbers for a place with which the condition is as wished: near ones first."""
