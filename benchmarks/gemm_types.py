@@ -111,12 +111,12 @@ def w4a16(m: int, n: int, depth: int) -> Case:
     """Weights of 4 bits, against a dense product of weights in f16."""
     import torch
 
-    sample, choice, made = w4a16_gemm, w4a16_gemm.choose(m, n), []
+    sample, choice, made = w4a16_gemm, w4a16_gemm.choose(m, n, depth), []
     loaded = nvb.runtime.load(choice.kernel.compile())
-    block = torch.randint(0, 16, (sample.ROWS, depth))  # all tiles of rows are alike, as it takes long to pack them
+    block = torch.randint(0, 16, (sample.UNIT, depth))  # all tiles of rows are alike, as it takes long to pack them
     words = torch.from_numpy(sample.pack(block.numpy()).view("int32")).cuda().view(depth // sample.PART, -1)
-    numbers = block.cuda().repeat(n // sample.ROWS, 1)
-    packed = words.repeat(1, n // sample.ROWS).view(-1).view(torch.uint32)
+    numbers = block.cuda().repeat(n // sample.UNIT, 1)
+    packed = words.repeat(1, n // sample.UNIT).view(-1).view(torch.uint32)
     for _ in range(turns_for(n * depth // 2)):
         x = torch.randn(m, depth, device="cuda", dtype=torch.float16)
         scales = torch.rand(depth // sample.GROUP, n, device="cuda").to(torch.float16) * 0.1 + 0.01
@@ -147,6 +147,8 @@ CASES: dict[str, Callable[[], Case]] = {
     **{f"scaled e4m3 {size}^3": lambda size=size: block_scaled(size, size, size) for size in (4096, 8192)},
     **{f"scaled e4m3 {m} x 8192 x 8192": lambda m=m: block_scaled(m, 8192, 8192) for m in (8, 32, 64)},
     **{f"W4A16 {m} x 8192 x 8192": lambda m=m: w4a16(m, 8192, 8192) for m in (1, 16, 32, 64, 96, 128)},
+    **{f"W4A16 {m} x 4096 x 4096": lambda m=m: w4a16(m, 4096, 4096) for m in (1, 16, 64, 128)},
+    **{f"W4A16 {m} x 14336 x 4096": lambda m=m: w4a16(m, 14336, 4096) for m in (1, 16, 64, 128)},
 }
 
 

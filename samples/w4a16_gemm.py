@@ -21,21 +21,28 @@ from nvbackend import f16, f32, i32, u32
 from nvbackend.layout import Layout
 from samples.flash_attention import my_turn
 from samples.flash_attention import turns as taking_turns
+from samples.gemm.model import resident
 from samples.problem import Problem
 from samples.problem import main as solve
 
 GROUP = 128  # columns with one factor
-CONSUMERS = 2
-ROWS = 64 * CONSUMERS  # of W in a tile
+ROWS = 64  # of W that a warpgroup multiplies
+UNIT = 128  # rows of W: it has a multiple of them
 WORDS = 4  # of 8 numbers each: what a thread loads at a time
 PART = 16 * WORDS  # columns of these
 PACKED = 64 * PART // 8  # words of a warpgroup's part
 BIAS = 8  # the numbers are stored as 0 to 15
 MAGIC = 0x6400  # 1024 in f16, whose last bits count ones
 FRAGMENT = (2, 8)  # rows and columns in which a thread has four sums, two in each row
-SLOTS = 128 * CONSUMERS  # threads that have sums
 HAVE_READ = 3  # named barriers: one for each warpgroup, after those of the turns
-SHARED = 231_000  # bytes of a CTA's shared memory
+SHARED = 231_000  # bytes of a multiprocessor's shared memory
+REGISTERS = {1: 232, 2: 208}  # of the consumers' threads, by how many CTAs share a multiprocessor
+
+# Microseconds of a launch (H200): always; of a step and each of its columns, by consumers and CTAs of a multiprocessor;
+# of sums for each column, where CTAs share the depth; until a CTA begins where another one ended.
+START, SENT, NEXT_WAVE = 2.9, 0.005, 2.0
+STEP = {(1, 1): (0.18, 0.0016), (2, 1): (0.235, 0.0039), (1, 2): (0.19, 0.0045)}
+NORM, MEMORY = 1.9, 4.65e6  # the norm of two times that wait for each other, and bytes a microsecond from memory
 
 
 def map_of_x(columns: int) -> nvb.TensorMap:
@@ -46,7 +53,7 @@ X = Annotated[nvb.TensorMap, map_of_x]
 Words = Annotated[nvb.Pointer, nvb.Pointer(u32, const=True)]
 Scales = Annotated[nvb.Pointer, nvb.Pointer(f16, const=True)]
 Count = Annotated[i32, nvb.Scalar(i32, minimum=1)]
-Rows = Annotated[i32, nvb.Scalar(i32, minimum=ROWS, multiple_of=ROWS)]
+Rows = Annotated[i32, nvb.Scalar(i32, minimum=UNIT, multiple_of=UNIT)]
 
 
 def unpacked(k: nvb.KernelBuilder, word: nvb.Value, factors: list[nvb.Value]) -> list[nvb.Value]:
@@ -65,9 +72,9 @@ def unpacked(k: nvb.KernelBuilder, word: nvb.Value, factors: list[nvb.Value]) ->
 class Sums:
     """The sums of a tile, four of a thread together: each CTA of the cluster adds and writes a part of them."""
 
-    def __init__(self, k: nvb.KernelBuilder, columns: int, split: int) -> None:
-        self._k, self._split = k, split
-        self._all = columns // FRAGMENT[1] * SLOTS
+    def __init__(self, k: nvb.KernelBuilder, columns: int, split: int, slots: int) -> None:
+        self._k, self._split, self._slots = k, split, slots
+        self._all = columns // FRAGMENT[1] * slots
         self._mine = self._all // split
         self._sent = k.shared(f32, 4 * self._all, align=16, name="sums")  # a part of each CTA
         self._full = k.mbarrier.array(1, arrivals=1, name="sent")
@@ -78,10 +85,10 @@ class Sums:
 
     def send(self, sums: nvb.TileValues, slot: nvb.Value) -> None:
         """Send all sums of a thread to the CTAs that add them."""
-        k, mine = self._k, self._k.cluster.rank()
-        for octet in range(self._all // SLOTS):
-            number = octet * SLOTS + slot
-            to = octet * SLOTS // self._mine if self._mine % SLOTS == 0 else number // self._mine
+        k, mine, slots = self._k, self._k.cluster.rank(), self._slots
+        for octet in range(self._all // slots):
+            number = octet * slots + slot
+            to = octet * slots // self._mine if self._mine % slots == 0 else number // self._mine
             place = (mine * self._mine + number - to * self._mine) * 4
             k.async_store.store(self._sent + place, sums[4 * octet : 4 * octet + 4], self._full, to)
 
@@ -91,11 +98,11 @@ class Sums:
         """Add this CTA's part, when all of it is there, and write it to rows of Y."""
         k, (row, column), (m, n) = self._k, at, extents
         k.mbarrier.wait(self._full, 0)
-        with k.range(thread, self._mine, SLOTS) as index:
+        with k.range(thread, self._mine, self._slots) as index:
             parts = [(self._sent + (self._mine * source + index) * 4).load(4) for source in range(self._split)]
             total = [reduce(add, values).to(f16) for values in zip(*parts, strict=True)]
             number = k.cluster.rank() * self._mine + index
-            slot, octet = number % SLOTS, number // SLOTS
+            slot, octet = number % self._slots, number // self._slots
             j = row + first_row(slot)
             i = column + octet * FRAGMENT[1] + slot % 4 * 2
             for place, value in enumerate(total):
@@ -109,7 +116,9 @@ def first_row(slot: nvb.Value) -> nvb.Value:
     return slot // 128 * 64 + slot % 128 // 32 * 16 + slot % 32 // 4
 
 
-@nvb.kernel("sm_90a", threads=128 * (1 + CONSUMERS), cluster=lambda split: split, min_ctas=1)
+@nvb.kernel(
+    "sm_90a", threads=lambda consumers: 128 * (1 + consumers), cluster=lambda split: split, min_ctas=lambda ctas: ctas
+)
 def gemm(
     k: nvb.KernelBuilder,
     x: X,
@@ -124,18 +133,20 @@ def gemm(
     split: int = 2,
     stages: int = 4,
     by_turns: bool = True,
+    consumers: int = 2,
+    ctas: int = 1,
 ) -> None:
-    """A tile has 128 rows of W and `columns` rows of X; a step has the columns of a group of both."""
-    parts = GROUP // PART
-    mma = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{columns}k16", f16, f16, f32, a_in_registers=True), (CONSUMERS, 1))
-    words = (u32, Layout((WORDS, 128, CONSUMERS, parts)))
-    ring = k.pipeline(stages, CONSUMERS, x=mma.smem_b(GROUP), w=words, factors=(f16, Layout(ROWS)))
-    sums = Sums(k, columns, split)
+    """A tile has 64 rows of W for each consumer, and `columns` rows of X; a step has the columns of a group of both."""
+    parts, rows = GROUP // PART, ROWS * consumers
+    mma = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{columns}k16", f16, f16, f32, a_in_registers=True), (consumers, 1))
+    words = (u32, Layout((WORDS, 128, consumers, parts)))
+    ring = k.pipeline(stages, consumers, x=mma.smem_b(GROUP), w=words, factors=(f16, Layout(rows)))
+    sums = Sums(k, columns, split, 128 * consumers)
     k.mbarrier.ready()
     with k.if_(k.thread_id() == 0):
         sums.expect()
     rank, tile = k.cluster.rank(), k.cluster.id()
-    row, column = tile % (n // ROWS) * ROWS, tile // (n // ROWS) * columns
+    row, column = tile % (n // rows) * rows, tile // (n // rows) * columns
     turns = (steps - rank + (split - 1)) // split
 
     with k.producer(registers=40):
@@ -144,12 +155,12 @@ def gemm(
         with k.range(turns) as turn, ring.fill() as stage:
             step = turn * split + rank
             k.tma.load(stage.x, x, (column, step * GROUP), stage.full)
-            k.bulk.load(stage.factors.at(0), scales + (step * n + row), 2 * ROWS, stage.full)
+            k.bulk.load(stage.factors.at(0), scales + (step * n + row), 2 * rows, stage.full)
             for part in range(parts):
                 source = w + ((step * parts + part) * n + row) * (PART // 8)
-                k.bulk.load(stage.w.at(0, 0, 0, part), source, 4 * CONSUMERS * PACKED, stage.full)
+                k.bulk.load(stage.w.at(0, 0, 0, part), source, 4 * consumers * PACKED, stage.full)
 
-    with k.consumers(registers=232) as warpgroup:
+    with k.consumers(registers=REGISTERS[ctas]) as warpgroup:
         acc, thread = mma.accumulator(), k.thread_id() % 128
         acc.clear()
         slot = warpgroup * 128 + thread
@@ -176,8 +187,8 @@ def pack(numbers: Any) -> Any:
     import numpy as np
 
     n, k = numbers.shape
-    if n % ROWS or k % GROUP:
-        raise ValueError(f"W has a multiple of {ROWS} rows and of {GROUP} columns, not {n} x {k}")
+    if n % UNIT or k % GROUP:
+        raise ValueError(f"W has a multiple of {UNIT} rows and of {GROUP} columns, not {n} x {k}")
     if numbers.dtype.kind not in "iu" or not ((numbers >= 0) & (numbers < 2 * BIAS)).all():
         raise ValueError(f"the numbers of W are integers from 0 to {2 * BIAS - 1}: add {BIAS} to those of a sign")
     # Rows are (block, warp, half, row), columns (part, word, half, pair, number): PTX ISA 9.7.15.5.1, A.
@@ -196,6 +207,8 @@ class Choice:
     split: int
     stages: int
     by_turns: bool
+    consumers: int = 2
+    ctas: int = 1
 
     @property
     def kernel(self) -> nvb.KernelDefinition:
@@ -203,24 +216,40 @@ class Choice:
 
     def grid(self, m: int, n: int) -> int:
         """A cluster for each tile."""
-        return n // ROWS * -(-m // self.columns) * self.split
+        return n // (ROWS * self.consumers) * -(-m // self.columns) * self.split
+
+    def microseconds(self, m: int, n: int, k: int, multiprocessors: int) -> float:
+        """About how long a launch takes: as long as the memory, and the busiest multiprocessor, by a norm of both."""
+        ctas = self.grid(m, n)
+        waves = -(-ctas // (resident(multiprocessors, self.split) * self.ctas))
+        always, each = STEP[self.consumers, self.ctas if ctas > multiprocessors else 1]
+        busiest = waves * -(-k // (GROUP * self.split)) * (always + each * self.columns)
+        memory = (n * k / 2 + 2 * m * k) / MEMORY
+        sent = SENT * self.columns * (self.split > 1)
+        return START + sent + NEXT_WAVE * (waves - 1) + (busiest**NORM + memory**NORM) ** (1 / NORM)
 
 
-COLUMNS, SPLITS = (8, 16, 32, 64, 96, 128), (8, 4, 2, 1)
+COLUMNS, SPLITS, LEAST_STAGES = (8, 16, 32, 64, 96, 128), (8, 4, 2, 1), 4
 
 
-def choice_of(columns: int, split: int) -> Choice:
+def choice_of(columns: int, split: int, consumers: int = 2, ctas: int = 1) -> Choice:
     """As many stages as there is room for. With few of them it takes longer to multiply by turns (H200)."""
-    stage = 2 * columns * GROUP + ROWS * GROUP // 2 + 2 * ROWS
-    stages = min(8, (SHARED - 4 * columns * ROWS) // stage)
-    return Choice(columns, split, stages, by_turns=stages > 4)
+    rows = ROWS * consumers
+    stage = 2 * columns * GROUP + rows * GROUP // 2 + 2 * rows
+    stages = min(8, (SHARED // ctas - 4 * columns * rows) // stage)
+    return Choice(columns, split, stages, by_turns=consumers > 1 and stages > 4, consumers=consumers, ctas=ctas)
 
 
-def choose(m: int, n: int, multiprocessors: int = 132) -> Choice:
-    """Tiles that have all rows of X, up to 128, and as many CTAs as run at once."""
+def candidates(m: int) -> list[Choice]:
+    """Tiles that have all rows of X, up to 128, by how many CTAs share the depth and a multiprocessor."""
     columns = next((columns for columns in COLUMNS if m <= columns), COLUMNS[-1])
-    tiles = n // ROWS * -(-m // columns)
-    return choice_of(columns, next((split for split in SPLITS if tiles * split <= multiprocessors), 1))
+    every = (choice_of(columns, split, *form) for split in SPLITS for form in STEP)
+    return [one for one in every if one.stages >= LEAST_STAGES]
+
+
+def choose(m: int, n: int, k: int, multiprocessors: int = 132) -> Choice:
+    """The candidate that takes least time; of equal ones the first."""
+    return min(candidates(m), key=lambda one: one.microseconds(m, n, k, multiprocessors))
 
 
 def launch(loaded: nvb.runtime.LoadedKernel, x: Any, w: Any, scales: Any, y: Any, choice: Choice) -> None:
@@ -229,9 +258,9 @@ def launch(loaded: nvb.runtime.LoadedKernel, x: Any, w: Any, scales: Any, y: Any
     Raises ValueError for other shapes: a part of a group would be left out.
     """
     (m, k), n, words = x.shape, scales.shape[1], prod(w.shape)
-    if n % ROWS or k % GROUP or scales.shape[0] != k // GROUP or tuple(y.shape) != (m, n) or words != n * k // 8:
+    if n % UNIT or k % GROUP or scales.shape[0] != k // GROUP or tuple(y.shape) != (m, n) or words != n * k // 8:
         shapes = f"X {tuple(x.shape)}, W {words} words, factors {tuple(scales.shape)}, Y {tuple(y.shape)}"
-        raise ValueError(f"X is M x K, W N x K / 8 words, factors K / {GROUP} x N, Y M x N, N of {ROWS}, not {shapes}")
+        raise ValueError(f"X is M x K, W N x K / 8 words, factors K / {GROUP} x N, Y M x N, N of {UNIT}, not {shapes}")
     loaded.launch(choice.grid(m, n), x, w, scales, y, m, n, k // GROUP)
 
 
@@ -251,7 +280,7 @@ def problem_for(choice: Choice, m: int, n: int, k: int) -> Problem:
 
 def problem(m: int, n: int, k: int) -> Problem:
     """Random numbers for the kernel that is chosen."""
-    return problem_for(choose(m, n), m, n, k)
+    return problem_for(choose(m, n, k), m, n, k)
 
 
 def main() -> int:
@@ -259,7 +288,7 @@ def main() -> int:
         __doc__,
         problem,
         sizes="M, N and K",
-        multiples=(1, ROWS, GROUP),
+        multiples=(1, UNIT, GROUP),
         on_the_gpu=(64, 8192, 8192),
         in_the_simulator=(40, 128, 256),
     )

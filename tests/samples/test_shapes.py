@@ -73,7 +73,7 @@ def test_shapes_of_four_bit_weights(wrong: dict[str, Any]) -> None:
     shapes = {"x": (5, 256), "w": (128 * 256 // 8,), "scales": (2, 128), "y": (5, 128)} | wrong
     loaded: Any = None
     with pytest.raises(ValueError, match="X is M x K, W N x K / 8 words"):
-        w4a16_gemm.launch(loaded, *(np.zeros(shapes[name]) for name in shapes), w4a16_gemm.choose(5, 128))  # type: ignore[arg-type]
+        w4a16_gemm.launch(loaded, *(np.zeros(shapes[name]) for name in shapes), w4a16_gemm.choose(5, 128, 256))  # type: ignore[arg-type]
 
 
 class Tensor:
@@ -89,7 +89,7 @@ class Tensor:
 def test_tensors_of_pytorch_have_the_right_shapes_too() -> None:
     launched: list[Any] = []
     kernel: Any = SimpleNamespace(launch=lambda *given: launched.append(given))
-    choice = w4a16_gemm.choose(5, 128)
+    choice = w4a16_gemm.choose(5, 128, 256)
     x, words, factors, y = Tensor(5, 256), Tensor(128 * 256 // 8), Tensor(2, 128), Tensor(5, 128)
     w4a16_gemm.launch(kernel, x, words, factors, y, choice)
     assert launched == [(choice.grid(5, 128), x, words, factors, y, 5, 128, 2)]

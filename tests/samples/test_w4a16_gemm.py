@@ -7,17 +7,17 @@ import itertools
 import pytest
 
 from samples.program import Device
-from samples.w4a16_gemm import COLUMNS, GROUP, ROWS, SPLITS, choice_of, choose, problem_for
+from samples.w4a16_gemm import COLUMNS, GROUP, UNIT, candidates, choice_of, choose, problem_for
 
 pytestmark = pytest.mark.sampled(4)
 
-EVERY = [choice_of(columns, split) for columns, split in itertools.product(COLUMNS, SPLITS)]
+EVERY = list(itertools.chain.from_iterable(map(candidates, COLUMNS)))
 
 
 @pytest.mark.parametrize("one", EVERY, ids=str)
 def test_every_choice_multiplies_in_the_simulator(one):
     """A row of X less than a tile has, and steps that the CTAs of a cluster cannot share equally."""
-    problem = problem_for(one, one.columns - 1, ROWS, 3 * GROUP)
+    problem = problem_for(one, one.columns - 1, UNIT, 3 * GROUP)
     compiled = problem.kernel.compile(assemble=False, check=False)
     assert compiled.diagnostics == ()
     assert problem.error(compiled, Device("a test")) < problem.tolerance
@@ -28,7 +28,7 @@ def test_every_choice_multiplies_in_the_simulator(one):
 def test_tiles_that_no_cluster_shares_multiply_on_a_gpu(m):
     """So many rows of W that each CTA sums along all of K: it sends its parts to itself."""
     many = 14336
-    one = choose(m, many)
+    one = choose(m, many, 3 * GROUP)
     assert one.split == 1
     problem = problem_for(one, m, many, 3 * GROUP)
     assert problem.error(problem.kernel.compile(), Device(None)) < problem.tolerance
@@ -41,6 +41,33 @@ def test_a_kernel_that_no_cluster_shares_is_launched_in_clusters_of_one():
     assert ".reqnctapercluster 1, 1, 1" in ptx
 
 
-def test_as_many_share_the_depth_as_run_at_once():
-    shapes = ((1, 128), (1, 44 * 128), (1, 133 * 128), (300, 44 * 128))
-    assert [choose(*shape).split for shape in shapes] == [SPLITS[0], 2, 1, 1]
+@pytest.mark.gpu((9, 0))
+@pytest.mark.parametrize("one", [one for one in EVERY if one.columns in (8, 64)], ids=str)
+def test_every_form_multiplies_on_a_gpu(one):
+    problem = problem_for(one, one.columns - 1, 5 * UNIT, 9 * GROUP)
+    assert problem.error(problem.kernel.compile(), Device(None)) < problem.tolerance
+
+
+@pytest.mark.parametrize(
+    ("shape", "fastest"),
+    [
+        ((1, 4096, 4096), choice_of(8, 2, 1, 1)),
+        ((64, 4096, 14336), choice_of(64, 2, 1, 1)),
+        ((128, 4096, 4096), choice_of(128, 2, 1, 1)),
+        ((1, 28672, 8192), choice_of(8, 1, 1, 2)),
+        ((16, 2048, 8192), choice_of(16, 4, 1, 2)),
+        ((32, 3584, 18944), choice_of(32, 4, 1, 2)),
+        ((96, 8192, 8192), choice_of(96, 2)),
+        ((128, 14336, 4096), choice_of(128, 1)),
+    ],
+    ids=str,
+)
+def test_the_choice_is_what_was_fastest_on_an_h200(shape, fastest):
+    assert choose(*shape) == fastest
+
+
+def test_clusters_that_do_not_run_at_once_take_another_wave():
+    """Of clusters of four 30 run at once, not 33: 32 tiles of 4096 rows of W are two waves of them."""
+    four, two = choice_of(8, 4), choice_of(8, 2)
+    assert four.microseconds(1, 30 * UNIT, 4096, 132) < two.microseconds(1, 30 * UNIT, 4096, 132)
+    assert four.microseconds(1, 32 * UNIT, 4096, 132) > two.microseconds(1, 32 * UNIT, 4096, 132)
