@@ -195,7 +195,7 @@ class Kinds:
     __slots__ = ("_allowed", "_function", "_names", "_said", "always", "may_be_odd", "right")
 
     def __init__(self, function: Callable[..., Any], *, looks: bool = True) -> None:
-        self._function = inspect.unwrap(function)
+        self._function = inspect.unwrap(function) if hasattr(function, "__wrapped__") else function
         annotations = getattr(self._function, "__annotations__", {})
         each = ((name, _said(str(annotation))) for name, annotation in annotations.items() if name != "return")
         self._said = {name: said for name, said in each if said}
@@ -223,11 +223,10 @@ class Kinds:
 
     def keep(self, classes: Classes, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Arguments of these classes are right where that depends on nothing but their classes."""
-        kinds: list[Any] = [*map(type, args), *map(type, kwargs.values())]
-        of_classes = all(kind is bool or is_plain(kind) for kind in kinds)
+        if len(self.right) == _MOST_CLASSES or not all(map(_says_all, (*map(type, args), *map(type, kwargs.values())))):
+            return
         named = (*zip(self._names, args, strict=False), *kwargs.items()) if self._said else ()
-        flags = any(type(argument) is int and self._said.get(name) in _FLAGS for name, argument in named)
-        if of_classes and not flags and len(self.right) < _MOST_CLASSES:
+        if not any(type(argument) is int and self._said.get(name) in _FLAGS for name, argument in named):
             self.right.add(classes)
 
     def _is_allowed(self, name: str, argument: Any) -> bool:
@@ -280,6 +279,12 @@ def is_plain(kind: type) -> bool:
         and kind.__module__ != NUMPY
         and not kind.__module__.startswith(LLVMLITE)
     )
+
+
+@lru_cache(1024)
+def _says_all(kind: type) -> bool:
+    """Whether a call takes all objects of this class, or none; but for numbers that are flags."""
+    return kind is bool or is_plain(kind)
 
 
 Misfit = tuple[str, object, str]

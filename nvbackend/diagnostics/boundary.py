@@ -59,6 +59,10 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C in a long run, with a line that says where it was; what had been computed stays."""
 
 
+_HOLDERS = (property, staticmethod, classmethod)
+"""What has functions inside."""
+
+
 def user_facing(decorated: _Decorated) -> _Decorated:
     """Decorator of a class or function: a DiagnosticError that leaves it shows the user's frames and none of ours.
 
@@ -75,7 +79,7 @@ def user_facing(decorated: _Decorated) -> _Decorated:
             if isinstance(member, FunctionType | LateMethod):
                 if not hasattr(member, MARK):
                     setattr(decorated, name, LateBoundary(name, member))
-            elif (covered := _covered(member)) is not member:
+            elif isinstance(member, _HOLDERS) and (covered := _covered(member)) is not member:
                 setattr(decorated, name, covered)
         refuse_changes(decorated)
         return cast("_Decorated", decorated)
