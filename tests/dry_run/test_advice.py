@@ -178,7 +178,7 @@ def test_an_arrival_that_one_cta_of_two_gets(given_back: bool) -> None:
     if given_back:
         kernel.build()
         return
-    with mock.patch("nvbackend.builder.kernel.kernel.verify", return_value=()):
+    with mock.patch("nvbackend.isel.verify.verify.verify", return_value=()):
         (diagnostic,) = broken(kernel.build)
     assert diagnostic.rule_id == "mbarrier.deadlock"
     assert "of CTA 1 too" in (diagnostic.fix or "")

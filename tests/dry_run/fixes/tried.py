@@ -13,7 +13,7 @@ import nvbackend as nvb
 from tests.dry_run.registry import Launch
 from tests.rules.example import Example, Side
 
-_VERIFIES = "nvbackend.builder.kernel.kernel.verify"
+_VERIFIES = "nvbackend.isel.verify.verify.verify"
 F32 = nvb.Pointer[nvb.f32]
 ROWS = 4
 ROW = np.arange(ROWS * 128, dtype=np.float32)
