@@ -142,3 +142,21 @@ def test_a_copy_keeps_the_bits_of_more_than_a_condition(cast: str, before: int, 
     builder = ir.IRBuilder(function.append_basic_block())
     value = ir.CastInstr(builder.block, cast, function.args[0], ir.IntType(after), "")
     assert is_copy(value) is keeps
+
+
+def test_sums_with_one_unknown_value_are_apart_by_a_number() -> None:
+    """So the rounds of a loop that begins at a number in memory are counted from there."""
+    table: dict[Any, Expression] = {}
+    value, other = (leaf(table, "load i32", place) for place in (0, 4))
+
+    def of(name: str, left: Any, right: Any) -> Any:
+        registers = [left, right, None]
+        arithmetic.BINARY[name](2, 0, 1, 32)(registers)
+        return registers[2]
+
+    later = of("add", of("add", value, 3), 4)
+    assert later is of("add", 7, value) and of("sub", later, 7) is value
+    assert of("sub", later, value) == 7 and of("sub", value, later) == 2**32 - 7
+    assert of("sub", of("sub", value, 2), later) == 2**32 - 9
+    assert of("add", of("sub", value, 2), 2) is value
+    assert isinstance(of("sub", later, other), Expression)

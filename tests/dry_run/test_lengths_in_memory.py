@@ -153,6 +153,36 @@ def test_lengths_that_are_small(kept: str) -> None:
     assert list(kernel.build().diagnostics) == []
 
 
+BEGINS = {"": set(), "one row too few": {"dry-run.fill-left"}, "given back twice": {"mbarrier.deadlock"}}
+
+
+@pytest.mark.parametrize("wrong", [*BEGINS, "stages by the row"])
+def test_rows_from_one_number_in_memory_to_the_next(wrong: str) -> None:
+    """The counter of the producer begins at a number in memory: its stages are counted from there."""
+
+    @nvb.kernel("sm_90", threads=64)
+    def kernel(k, x: X, offsets: LENGTHS, y: OUT, stages: STAGES):
+        box = k.shared(f32, MOST * 32, align=128, name="box")
+        full, empty = (k.mbarrier.array(MOST, arrivals=1, name=name) for name in ("full", "empty"))
+        k.mbarrier.ready()
+        begin, end = offsets[k.block_id()], offsets[k.block_id() + 1]
+        with k.one_thread(1), k.range(begin, end) as row:
+            step = row if wrong == "stages by the row" else row - begin
+            k.mbarrier.wait(empty + step % stages, (step // stages & 1) ^ 1)
+            k.mbarrier.arrive(full + step % stages, expect_tx=128)
+            k.bulk.load(box + step % stages * 32, x + row * 32, 128, full + step % stages)
+        with k.if_(k.warp_id() == 0), k.range(end - begin - (1 if wrong == "one row too few" else 0)) as step:
+            k.mbarrier.wait(full + step % stages, step // stages & 1)
+            y[(begin + step) * 32 + k.lane_id()] = box[step % stages * 32 + k.lane_id()]
+            k.warp.sync()
+            for _ in range(2 if wrong == "given back twice" else 1):
+                k.mbarrier.arrive(empty + step % stages, when=k.lane_id() == 0)
+
+    found = set(rules(kernel.build))
+    assert found == BEGINS.get(wrong, found), found
+    assert found or not wrong
+
+
 @pytest.mark.parametrize("by", ["offsets", "batches", "a last page"])
 def test_lengths_that_are_other_numbers(by: str) -> None:
     @nvb.kernel("sm_90", threads=64)

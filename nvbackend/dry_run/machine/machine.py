@@ -11,7 +11,7 @@ from nvbackend.dry_run.machine.aside import Aside
 from nvbackend.dry_run.machine.choices import Choices, Guessed
 from nvbackend.dry_run.machine.fiber import Fiber, Meeting, Warp
 from nvbackend.dry_run.machine.memory import SharedNumbers
-from nvbackend.dry_run.machine.operands import BYTES, common, give, operand_of
+from nvbackend.dry_run.machine.operands import OF_PHASES, common, give, operand_of
 from nvbackend.dry_run.machine.taking import Taking
 from nvbackend.dry_run.machine.writes import Writes
 from nvbackend.dry_run.program.code import SELF, CodeBlock, Part, Program, Recorded
@@ -72,7 +72,7 @@ class Machine:
         self._rounds_of_memory = WHOLE_ROUNDS if whole else UNKNOWN_ROUNDS
         self._is_whole = whole
         self.asks_for_sizes = False
-        """Whether numbers of memory say how many bytes are copied."""
+        """Whether numbers of memory say how many bytes are copied, or which phase of which mbarrier is meant."""
         self._buffers = program.buffers()
         self.is_of_memory = False
         """Whether numbers of global memory decided how many rounds a loop makes."""
@@ -295,9 +295,9 @@ class Machine:
     def _value(
         self, group: tuple[Fiber, ...], recorded: Recorded, lanes: int, name: str, *of: int, **which: int
     ) -> Any:
-        """An operand; bytes that numbers of memory say are a number where the run makes many rounds of them."""
+        """An operand; what numbers of memory say of a phase is a number where the run makes many rounds of them."""
         value = common(group, recorded, lanes, name, *of, **which)
-        if name != BYTES or not isinstance(value, Unknown):
+        if name not in OF_PHASES or not isinstance(value, Unknown):
             return value
         self.asks_for_sizes = True
         number = self.choices.number(value) if self._is_whole else None

@@ -11,10 +11,10 @@ from nvbackend.dry_run.program.code import Recorded
 from nvbackend.dry_run.seam import Named, Value
 from nvbackend.dry_run.values.lanes import among, numbers_of
 from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown, combine
-from nvbackend.intrinsics.row.semantics import MemoryOperand
+from nvbackend.intrinsics.row.semantics import BARRIER, MemoryOperand
 
-BYTES = "bytes"
-"""The operand that says how many bytes are announced, copied or written."""
+OF_PHASES = ("bytes", "parity", BARRIER)
+"""The operands that say how many bytes are announced or copied, and which phase of which mbarrier is meant."""
 
 
 def operand_of(fiber: Fiber, recorded: Recorded, name: str, index: int = 0) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from nvbackend.dry_run.values.lanes import numbers_of, tidy
-from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown, combine
+from nvbackend.dry_run.values.unknown import UNKNOWN, Expression, Unknown, combine
 from nvbackend.dry_run.values.vectors import Lanes
 from nvbackend.intrinsics.arithmetic.relations import RELATIONS
 
@@ -35,6 +35,10 @@ def _add(d: int, a: int, b: int, bits: int) -> Operation:
         x, y = r[a], r[b]
         if type(x) is Lanes and type(y) is int:  # as of most addresses: in one go
             r[d] = Lanes([number + y & mask for number in x.numbers])
+        elif type(x) is Expression and type(y) is int:
+            r[d] = _moved(x, y, mask)
+        elif type(y) is Expression and type(x) is int:
+            r[d] = _moved(y, x, mask)
         else:
             r[d] = (x + y) & mask
 
@@ -45,9 +49,37 @@ def _sub(d: int, a: int, b: int, bits: int) -> Operation:
     mask = (1 << bits) - 1
 
     def run(r: Registers) -> None:
-        r[d] = (r[a] - r[b]) & mask
+        x, y = r[a], r[b]
+        if type(x) is not Expression:
+            r[d] = (x - y) & mask
+        elif type(y) is int:
+            r[d] = _moved(x, -y, mask) if _apart(x, mask)[1] else (x - y) & mask
+        else:
+            r[d] = _distance(x, y, mask) if type(y) is Expression else (x - y) & mask
 
     return run
+
+
+def _moved(value: Expression, by: int, mask: int) -> Unknown:
+    """A sum with a number: those with the same value and the same numbers in all are one expression."""
+    base, offset = _apart(value, mask)
+    total = offset + by & mask
+    return (base + total) & mask if total else base
+
+
+def _distance(value: Expression, other: Expression, mask: int) -> Any:
+    """The difference: a number for sums with the same value, as of a counter and the number that it begins at."""
+    (base, offset), (same, start) = _apart(value, mask), _apart(other, mask)
+    return offset - start & mask if base is same else (value - other) & mask
+
+
+def _apart(value: Expression, mask: int) -> tuple[Expression, int]:
+    """The value and the number of which an expression is the sum."""
+    if value.key[0] == "and" and value.key[2] == mask and type(total := value.key[1]) is Expression:
+        operation, *parts = total.key
+        if operation in ("add", "sub") and type(parts[0]) is Expression and type(parts[1]) is int:
+            return parts[0], parts[1] if operation == "add" else -parts[1]
+    return value, 0
 
 
 def _mul(d: int, a: int, b: int, bits: int) -> Operation:
