@@ -111,10 +111,10 @@ def _rule_called(text: str, every: Mapping[str, Rule], *, is_exact: bool) -> Rul
 
 
 def _with_letters(text: str, ids: Iterable[str]) -> list[str]:
-    """The ids that have the letters of a text in a row, whatever is between its words; too many are none."""
+    """The ids with the letters of a text in a row, whatever is between its words. None, if it would be many."""
     wanted = re.sub(_BETWEEN_WORDS, "", text)
-    found = [each for each in ids if wanted in re.sub(_BETWEEN_WORDS, "", each)]
-    return found if len(wanted) > _SHORT and len(found) <= _MOST_RULES else []
+    having = [each for each in ids if wanted in re.sub(_BETWEEN_WORDS, "", each)]
+    return having if len(wanted) > _SHORT and len(having) <= _MOST_RULES else []
 
 
 def rows_spelled(text: str, others: Iterable[Row] = ()) -> list[Row]:

@@ -190,8 +190,8 @@ class _ScalarSlot:
             of = ""
             if isinstance(argument, float) and argument.is_integer() and element.is_integer:
                 of = f": {int(argument)}, an integer"
-            given, expected = with_article(describe(argument)), f"a scalar of {element}"
-            return ARGUMENT_KIND.diagnose(name=name, given=given, expected=expected, of=of)
+            kind, expected = with_article(describe(argument)), f"a scalar of {element}"
+            return ARGUMENT_KIND.diagnose(name=name, given=kind, expected=expected, of=of)
         return SCALAR_RANGE.diagnose(name=name, value=argument, element=element, range=range_text(element))
 
 

@@ -123,8 +123,8 @@ class Ring(KnownAttributes, Generic[Tile]):
         """
         k, ahead = self._k, self.stages - 1
         if self._walk is not None:
-            given = f"{self.consumers} consumer warpgroup(s)"
-            ring_rules.RING_CONSUMERS.fail(given=given, there="all threads", advice="")
+            consumers = f"{self.consumers} consumer warpgroup(s)"
+            ring_rules.RING_CONSUMERS.fail(given=consumers, there="all threads", advice="")
         self._check_ready("steps")
         for first in range(ahead):
             self._fetch(k.const(first, s32), count, fetch)
@@ -357,8 +357,8 @@ class Ring(KnownAttributes, Generic[Tile]):
 
 
 def _fail_consumers(consumers: object, there: int) -> NoReturn:
-    given = "no consumer warpgroup" if consumers is None else f"{consumers} consumer warpgroup(s)"
-    ring_rules.RING_CONSUMERS.fail(given=given, there=f"{there} can", advice=f", {there}")
+    named = "no consumer warpgroup" if consumers is None else f"{consumers} consumer warpgroup(s)"
+    ring_rules.RING_CONSUMERS.fail(given=named, there=f"{there} can", advice=f", {there}")
 
 
 _GIVEN_BACK = (

@@ -52,6 +52,7 @@ _OF_SHARED = {
 }
 PSEUDO: Mapping[str, Semantics] = {
     RETURN: Semantics(exits=True),
+    UNKNOWN: Semantics(unknown=True),
     ATOMIC_GLOBAL: Semantics(atomic=True),
     **_OF_SHARED,
     **{IN_CLUSTER[name]: replace(said, in_peer=True) for name, said in _OF_SHARED.items()},

@@ -15,13 +15,12 @@ from nvbackend.isel.flow.finished import finished, semantics_in
 from nvbackend.isel.flow.paths import unreached, without_unreached
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import Access, MachineFunction, MachineInstr, RegisterBlock
-from nvbackend.isel.machine.pseudo import ATOMIC_GLOBAL, UNKNOWN
 from nvbackend.isel.machine.words import with_line
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
 from nvbackend.isel.protocols.unread import rules
 
 _GROUPS = {
-    Completion.MMA_GROUP: "wgmma.mma_async",
+    Completion.MMA_GROUP: "products of wgmma",
     Completion.BULK_GROUP: "bulk stores",
     Completion.COPY_GROUP: "copies",
 }
@@ -39,7 +38,7 @@ def check_unread(function: MachineFunction) -> list[Diagnostic]:
         return []
     whole = finished(function)
     instructions = [*without_unreached(whole, unreached(whole)).instructions()]
-    if any(instr.opcode == UNKNOWN for instr in instructions):
+    if any(instr.semantics.unknown for instr in instructions):
         return []
     faults = [*_empty_groups(instructions)]
     if any(each.multiplies for each in said) and writes_results(function):
@@ -57,7 +56,8 @@ def writes_results(function: MachineFunction) -> bool:
 
 def _writes_global(instr: MachineInstr) -> bool:
     said, row = instr.semantics, instr.row
-    if instr.opcode == ATOMIC_GLOBAL or said.issues is Completion.BULK_GROUP:
+    is_plain_atomic = said.atomic and not said.memory  # one of shared memory says what it touches
+    if is_plain_atomic or said.issues is Completion.BULK_GROUP:
         return True
     return row is not None and any(use.writes and row.operand(use.name).register in _OF_GLOBAL for use in said.memory)
 
