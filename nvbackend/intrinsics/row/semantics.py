@@ -229,7 +229,7 @@ class Semantics:
     `in_peer`: its memory is that of another CTA. `in_cluster`: a kernel that was launched without a cluster stops at it
     with an illegal instruction (H200), and one with a cluster of one CTA does not.
     `cta_group`: the CTAs that share the tensor memory that it works on. `atomic`: it reads and writes in one step.
-    `exits`: the thread ends. `unknown`: it stands for code of another compiler, which is not read.
+    `exits`: the thread ends. `unknown`: it is code of another compiler, which is not read.
     `computes`: its first result, of the numbers that its operands' bits are without a sign.
     """
 
