@@ -31,6 +31,8 @@ MOST_STEPS = 300
 """A run of so many recorded instructions is made again with more rounds of the loops that numbers of memory end."""
 MOST_AGAIN = 3
 """At most so many are."""
+_SEVERAL = 2
+"""So many branches on numbers of memory can go different ways."""
 OF_INDICES = frozenset({BEYOND.id, TENSOR_BOUNDS.id, UNINITIALISED.id})
 OF_PLACES = OF_INDICES | {UNWRITTEN.id}
 """What is found of indices, which a kernel may rule out by its grid or by the numbers that it is given."""
@@ -58,6 +60,7 @@ class Launches:
         self._promises = Promises(subject.function, subject.anchors, program.computed, self.scalars)
         self._laps = Laps(subject.function, subject.anchors, program)
         self._again = MOST_AGAIN
+        self._has_mixed = False
         self.spent = 0
         self.went: list[Run] = []
         self.reached: set[int] = set()
@@ -141,11 +144,29 @@ class Launches:
             if found and machine.is_of_memory:
                 other_found, other = run(self._program, launch, self._make, less, **order, whole=True)
                 found = found if other_found or other.is_over_budget else []
-            if not found and scale is MAIN and (machine.leaves_rings or machine.asks_for_sizes):
-                return self._come_round(launch, less, machine), machine
+            if not found and scale is MAIN and (more := self._of_memory(launch, less, machine)):
+                return more, machine
             again = partial(run, self._program, make=self._make, scalars=less)
             found = told_where_it_is(found, machine.protocols, launch, partial(again, **order))
             return [with_data(one, machine.choices.of_memory()) for one in found], machine
+
+    def _of_memory(self, launch: Launch, scalars: Mapping[str, int], machine: Machine) -> list[Diagnostic]:
+        """What shows with other numbers of memory than those of `machine`, where these decide how rings are used."""
+        found: list[Diagnostic] = []
+        if machine.leaves_rings or machine.asks_for_sizes:
+            found = self._come_round(launch, scalars, machine)
+        if found or machine.choices.of_places < _SEVERAL or self._has_mixed or not any(self._program.buffers()):
+            return found
+        self._has_mixed = True
+        try:
+            found, other = run(self._program, launch, self._make, scalars, mixed=True)
+        except Exceeded:
+            return []
+        self.reached |= other.reached
+        if other.is_over_budget or other.choices.is_of_lists:
+            return []
+        found = [] if not OF_PLACES.isdisjoint(one.rule_id for one in found) else found
+        return [with_data(one, other.choices.of_memory()) for one in found]
 
     def _come_round(self, launch: Launch, scalars: Mapping[str, int], machine: Machine) -> list[Diagnostic]:
         """What shows in rings of loops that numbers of memory end, where these make more rounds than in `machine`.

@@ -61,14 +61,22 @@ def run(
     first_way: bool = True,
     whole: bool = False,
     above: bool = False,
+    mixed: bool = False,
 ) -> tuple[list[Diagnostic], Machine]:
     """One run with the parameters `scalars`: what was found, and the machine after it.
 
     Loops whose rounds are numbers of memory make a `whole` number of them, which many others divide, and such numbers
     say how many bytes are copied: the least ones for that, or the greatest where they are looked for from `above`.
+    Where it is `mixed`, of branches on such numbers each third one goes the other way.
     """
     protocols = make(launch)
-    ways: dict[str, bool] = {"latest_first": latest_first, "first_way": first_way, "whole": whole, "above": above}
+    ways: dict[str, bool] = {
+        "latest_first": latest_first,
+        "first_way": first_way,
+        "whole": whole,
+        "above": above,
+        "mixed": mixed,
+    }
     machine = Machine(program, launch, protocols, scalars, STEPS, **ways)
     try:
         machine.run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +19,15 @@ class Guessed(Exception):
 class Choices:
     """The choices of one run: a condition about which nothing is known has the value `first`."""
 
-    def __init__(self, *, first: bool, begins: int = 0) -> None:
+    def __init__(self, *, first: bool, begins: int = 0, mixed: bool = False) -> None:
         self._first = first
         self._begins = begins
+        self._mixed = mixed
+        self.of_places = 0
+        """How many conditions of branches were about numbers of global memory; where it is `mixed`, each third one of
+        them does not hold."""
+        self._of_branches: set[Expression] = set()
+        self._of_loops: set[Expression] = set()
 
     @cached_property
     def _model(self) -> Model:
@@ -32,6 +39,8 @@ class Choices:
     def holds(self, condition: Unknown, wish: bool | None = None) -> bool:
         """Whether a condition holds in all lanes alike; as wished where either is possible. Raises Guessed."""
         wanted = self._first if wish is None else wish
+        if self._mixed and isinstance(condition, Expression):
+            self._of_loops.add(condition)
         decided = self._model.decide(condition, wanted) if isinstance(condition, Expression) else None
         if decided is None:
             raise Guessed
@@ -39,10 +48,25 @@ class Choices:
 
     def lanes(self, condition: Unknown) -> Any:
         """In which lanes a condition holds: 1 for all, 0 for none, or an array. Raises Guessed."""
-        decided = self._model.lanes(condition, self._first) if isinstance(condition, Expression) else None
+        decided = self._model.lanes(condition, self._wish(condition)) if isinstance(condition, Expression) else None
         if decided is None:
             raise Guessed
         return int(decided) if isinstance(decided, bool) else decided
+
+    def _wish(self, condition: Expression) -> bool:
+        if not self._model.is_of_memory(condition) or self._model.has_decided(condition):
+            return self._first
+        self.of_places += 1
+        self._of_branches.add(condition)
+        return self.of_places % 3 != 0 if self._mixed else self._first
+
+    @property
+    def is_of_lists(self) -> bool:
+        """Whether branches and the ends of loops ask about numbers of one array.
+
+        Then a role may leave a list where another one skips what is left of it.
+        """
+        return not _arrays(self._of_branches).isdisjoint(_arrays(self._of_loops))
 
     def settle_far(self, condition: Unknown, holds: bool, rounds: int) -> None:
         """Where numbers keep what one choice makes of them, let a comparison with a counter hold so many rounds on."""
@@ -70,3 +94,14 @@ class Choices:
         """It holds, where it is known what it is about. Raises Guessed where it cannot hold with the other choices."""
         if isinstance(condition, Expression) and not self._model.decide(condition, wish=True):
             raise Guessed
+
+
+def _arrays(conditions: Iterable[Expression]) -> set[Expression]:
+    """The arrays of whose numbers conditions are."""
+    seen = set[Expression](conditions)
+    waiting = [*seen]
+    while waiting:
+        several = {one for one in waiting.pop().key[1:] if isinstance(one, Expression)} - seen
+        seen |= several
+        waiting += several
+    return {one for one in seen if one.key[0] == "parameter"}

@@ -68,6 +68,7 @@ class Machine:
         first_way: bool = True,
         whole: bool = False,
         above: bool = False,
+        mixed: bool = False,
     ) -> None:
         self._rounds_of_memory = WHOLE_ROUNDS if whole else UNKNOWN_ROUNDS
         self._is_whole = whole
@@ -93,7 +94,7 @@ class Machine:
         self._blocked: list[tuple[Fiber, ...]] = []
         self._parked: list[tuple[Fiber, Meeting]] = []
         self._gathered: dict[tuple[int, int], list[Fiber]] = {}
-        self.choices = Choices(first=first_way, begins=MANY_OF_MEMORY if above else 0)
+        self.choices = Choices(first=first_way, begins=MANY_OF_MEMORY if above else 0, mixed=mixed)
         self._aside = Aside(program, first_way)
         self.ways: Ways = set()
         self.reached: set[int] = {0}

@@ -77,6 +77,10 @@ class Model:
                 self._by_root.setdefault(root, {})[condition] = found
         return found
 
+    def has_decided(self, condition: Expression) -> bool:
+        """Whether it was asked whether a condition holds."""
+        return condition in self._decided
+
     def lanes(self, condition: Any, wish: bool) -> Any:
         """In which lanes a condition holds, where its parts are about data and about lanes: `a[0] > 0 and lane == 0`.
 
