@@ -122,10 +122,12 @@ class Operations(FunctionBuilder):
         """Copy a whole tile in memory: all threads of `copy` take part, each by `k.copy` of its partitions.
 
         `where` is made of the tile's coordinates: `k.identity_tensor(shape, at=...).below(m, n)`. Raises what `copy`
-        raises.
+        raises, and without `where` copy.operands for tiles of two shapes, or of less than the threads copy.
         """
-        from nvbackend.builder.tiles.tiled_copy import copy_part
+        from nvbackend.builder.tiles.tiled_copy import check_tiles, copy_part
 
+        if where is None:
+            check_tiles(copy, source, destination)
         mine = copy.get_slice(self.thread_id("linear"))
         parts = source.partition(mine.partition_S), destination.partition(mine.partition_D)
         copy_part(self, copy, *parts, where=None if where is None else where.partition(mine.partition_S))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -26,7 +27,7 @@ from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import BY_NAME, REGISTER_BITS, ElementType, u32
 from nvbackend.isel.machine.pseudo import LOAD_GLOBAL, STORE_GLOBAL
 from nvbackend.layout import Layout, make_layout, size
-from nvbackend.layout.algebra.inttuple import text
+from nvbackend.layout.algebra.inttuple import leaves, text
 from nvbackend.tiled import CopyAtom, CopyKind, TiledCopy, TmaCopy
 from nvbackend.tiled.vectorize import access_faults
 
@@ -71,6 +72,33 @@ class _Words:
 
     element: ElementType
     count: int
+
+
+def check_tiles(copy: TiledCopy, source: Tensor, destination: Tensor) -> None:
+    """copy.operands unless both are tiles of one shape, made of what the threads copy at a time.
+
+    Of a smaller tile, threads would go on past its end, in the next rows or in other memory, unless `where` ends them.
+    """
+    shapes = [_known_extents(tile) for tile in (source, destination)]
+    if None in shapes:
+        return
+    shown = [" x ".join(map(str, shape or ())) for shape in shapes]
+    if shapes[0] != shapes[1]:
+        problem, instead = f"the tiles are {shown[0]} and {shown[1]}", "give it tiles of one shape"
+        OPERANDS.fail(atom=copy.atom, source=source, destination=destination, problem=problem, instead=instead)
+    step, extents = copy.extents, shapes[0] or ()
+    if len(step) == len(extents) and any(extent % each for extent, each in zip(extents, step, strict=True)):
+        whole = " x ".join(str(-(-extent // each) * each) for extent, each in zip(extents, step, strict=True))
+        problem = f"a tile of {shown[0]} is not made of {' x '.join(map(str, step))}, which the threads copy at a time"
+        instead = f"use a tile of {whole}, lay the copy over other threads, or give where= of the elements there are"
+        OPERANDS.fail(atom=copy.atom, source=source, destination=destination, problem=problem, instead=instead)
+
+
+def _known_extents(tile: Tensor) -> tuple[int, ...] | None:
+    """The extents of its modes, if all are known when the kernel is built."""
+    modes = tile.shape if isinstance(tile.shape, tuple) else (tile.shape,)
+    is_known = all(isinstance(leaf, int) for leaf in leaves(modes))
+    return tuple(math.prod(leaves(mode)) for mode in modes) if is_known else None
 
 
 def copy_part(

@@ -120,6 +120,30 @@ def too_few_threads():
     scene.fill()
 
 
+def _whole(source, destination, where=None):
+    scene = Scene()
+    tiles = [
+        scene.k.tensor(scene.k.shared(f16, 64 * 64, align=128), Layout(shape, (64, 1)))
+        for shape in (source, destination)
+    ]
+    copy = make_tiled_copy(universal_copy(f16, 128), Layout((16, 8), (8, 1)), Layout((1, 8)))
+    inside = None if where is None else scene.k.identity_tensor(source).below(where, None)
+    scene.k.copy_tile(copy, *tiles, where=inside)
+    return scene
+
+
+def tiles_of_two_shapes():
+    _whole((64, 64), (64, 32))
+
+
+def a_tile_that_is_narrower_than_the_threads():
+    _whole((64, 32), (64, 32))
+
+
+def a_tile_with_a_part_of_their_rows():
+    _whole((40, 64), (40, 64))
+
+
 def nibbles():
     k = KernelBuilder("nibbles", "sm_90a", threads=32, parameters=[Parameter("a", Pointer(e2m1))])
     k.tensor(k.arguments[0], Layout(64))
@@ -180,6 +204,9 @@ MISTAKES = {
     an_end_in_the_middle: ("copy.where", "8 elements along dimension 1 are copied at once"),
     where_of_a_warp: ("copy.where", "a warp executes it together"),
     too_few_threads: ("copy.operands", "it is laid over 128 threads, and the kernel has 64"),
+    tiles_of_two_shapes: ("copy.operands", "the tiles are 64 x 64 and 64 x 32"),
+    a_tile_that_is_narrower_than_the_threads: ("copy.operands", "64 x 32 is not made of 16 x 64, which the threads"),
+    a_tile_with_a_part_of_their_rows: ("copy.operands", "use a tile of 48 x 64, lay the copy over"),
     nibbles: ("memory.sub-byte", "e2m1"),
     a_nibble: ("memory.sub-byte", "e2m1"),
     six_bits: ("tensor.registers", "6 bits do not fill a register"),
@@ -201,6 +228,10 @@ def test_mistakes_are_told_where_they_are_made(mistake):
     assert words in said(found)
     assert found.location is not None
     assert found.location.file in (__file__, copy_scene.__file__)
+
+
+def test_where_ends_a_tile_that_is_less_than_the_threads_copy():
+    assert "setp" in _whole((40, 64), (40, 64), where=40).ptx()
 
 
 def test_more_threads_with_numbers_that_there_are():
