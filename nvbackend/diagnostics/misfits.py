@@ -20,6 +20,7 @@ _WORDS = {
 """What the aliases of this package say."""
 _MADE = {
     "SwizzleMode": "use nvb.SwizzleMode.B128, B64, B32 or NONE",
+    "Major": "use nvb.Major.K or MN",
     "Inside": "k.identity_tensor(shape).below(rows, columns) makes one",
     "Tensor": "k.tensor(address, layout) makes one",
     "Feature": "use one such as nvb.rows.Feature.WGMMA",
@@ -83,7 +84,7 @@ def _meant(value: object, wanted: list[str]) -> str:
     if any("Operand" in kind for kind in wanted):
         is_of_tile = type(value).__name__ in ("TileValues", "AxisValues")
         return "compute it of each element, .map(lambda value: ...)" if is_of_tile else ""
-    if "AnyLayout" in wanted and isinstance(value, (tuple, list)):
+    if not {"AnyLayout", "Layout"}.isdisjoint(wanted) and isinstance(value, (tuple, list)):
         return "use nvb.layout.Layout(shape, stride)"
     if "Target" in wanted and isinstance(value, str):
         return f"use nvb.Target.parse({value!r})"

@@ -111,6 +111,8 @@ HINTS = [
     (3, "Address", ""),
     ((4, 4), "AnyLayout", ": use nvb.layout.Layout(shape, stride)"),
     (4, "AnyLayout", ""),
+    ((16, 8), "Layout | None", ": use nvb.layout.Layout(shape, stride)"),
+    ("K", "Major", ": use nvb.Major.K or MN"),
     ("sm_90a", "Target", ": use nvb.Target.parse('sm_90a')"),
     (90, "Target", ""),
     (_of("Value"), "Inside | None", ": k.identity_tensor(shape).below(rows, columns) makes one"),

@@ -326,6 +326,7 @@ OF_NOUNS = {
         "mapa": "k.cluster.map_shared_rank",
     },
     "barrier": {"wait": "k.barrier.sync"},
+    "integer": {name: f"k.math.{name}, which integers have, too" for name in ("abs", "max", "min")},
     "fence": {
         **dict.fromkeys(("proxy", "async_", "view_async", "async_shared"), "k.fence.proxy_async"),
         **dict.fromkeys(("acq_rel", "sc", "acquire", "release"), "k.fence.thread(semantics, scope)"),

@@ -41,6 +41,7 @@ _INSTEAD = {
     "'Address'": "compute with an element, address[index]; another place is address + index",
     **dict.fromkeys(("'SharedTile'", "'Tensor'"), "compute with an element: tile.at(row, column)[0]"),
     **dict.fromkeys(("'Accumulator'", "'RegisterTensor'"), "compute with its elements: acc.elements() * 2.0"),
+    "not callable": "read a value or a variable as it is, and set a variable by v.set(value)",
     "pow()": "multiply, x * x; for other powers of f32 use k.math.pow(x, y)",
     "abs()": "use k.math.abs(x)",
     "__round__": "use k.math.rint(x); .to(type) rounds towards zero",

@@ -298,7 +298,8 @@ def _open_modes(
 
 def _inner(place: tuple[Any, ...], shape: IntTuple, whole: Coordinate, domain: IntTuple) -> tuple[IntTuple, ...]:
     if not isinstance(shape, tuple) or len(place) != len(shape):
-        problem = f"{len(place)} indices for the mode {text(shape)}, which has {len(modes(shape))}"
+        indices = "1 index" if len(place) == 1 else f"{len(place)} indices"
+        problem = f"{indices} for the mode {text(shape)}, which has {len(modes(shape))}"
         COORDINATE.fail(coordinate=text(whole), shape=text(domain), problem=problem)
     return shape
 

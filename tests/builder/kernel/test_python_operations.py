@@ -52,7 +52,8 @@ OPERATIONS: dict[str, tuple[str, Callable[[Any, Any], object]]] = {
     "product of an address": ("'Address'", lambda k, x: x * 2),
     "product of a tensor": ("'Tensor'", lambda k, x: k.tensor(x, Layout((4, 4))) * 2),
     "element of a tile": ("'SharedTile'", lambda k, x: k.shared_tile(TILE)[0, 0]),
-    "call": ("", lambda k, x: x[0]()),
+    "call": ("not callable", lambda k, x: x[0]()),
+    "NumPy's function that k.math lacks": ("", lambda k, x: np.arctan(x[0])),
 }
 
 

@@ -128,6 +128,11 @@ def test_what_is_refused(rule: str, text: str, inputs: tuple[str, ...], options:
     assert wrong(text, inputs=inputs, **options).rule_id == rule
 
 
+def test_the_braces_of_ptx_are_doubled() -> None:
+    found = wrong("mov.b64 {d, e}, {n};", inputs=("n",), outputs={"d": u32, "e": u32})
+    assert found.fix.endswith("{{{d}, {e}}}")
+
+
 def test_an_operand_that_is_not_there_is_named_beside_those_that_are() -> None:
     texts = [wrong("mov.b32 {d}, {a};", inputs=("v",), outputs={"d": f32}), wrong("nanosleep.u32 {t};", inputs=())]
     assert ["{a} is not an operand; these are: d, v" in texts[0].message, "these are: none" in texts[1].message] == [

@@ -171,6 +171,7 @@ def test_the_fix_names_what_would_fit() -> None:
     [
         ("3 indices for the mode (_6,_4), which has 2", lambda: MATRIX(1, None, 3)),
         ("2 indices for the mode _6, which has 1", lambda: MATRIX((1, None), 2)),
+        ("1 index for the mode (_6,_4), which has 2", lambda: Layout(((6, 4), 2))((None,), 1)),
         ("it has 2 modes, the target 1", lambda: tile_to_shape(MATRIX, (24,))),
         ("it has 3 modes, the target 2", lambda: tile_to_shape(Layout((2, 2, 2)), (4, 4))),
     ],

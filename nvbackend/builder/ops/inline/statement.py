@@ -103,7 +103,11 @@ class _Statement:
         known = {*self.outputs, *self.inputs, *self.numbers}
         for name in sorted(named - known):
             known_text = ", ".join(sorted(known)) or "none"
-            self.fail(f"{{{name}}} is not an operand; these are: {known_text}", "add it to outputs= or inputs=")
+            advice = "add it to outputs= or inputs="
+            if "," in name:
+                inside = ", ".join(f"{{{each.strip()}}}" for each in name.split(","))
+                advice = f"double the braces of PTX, around operands in braces of their own: {{{{{inside}}}}}"
+            self.fail(f"{{{name}}} is not an operand; these are: {known_text}", advice)
         for name in sorted(known - named):
             self.fail(
                 f"the text does not name the operand {name}", f"write {{{name}}} where it belongs, or leave it out"
