@@ -55,8 +55,8 @@ def grouped(
                 mma.accumulate(acc, stage.a, stage.b, warpgroup)
             k.wgmma.wait_group(0, drains=[acc])
             ring.release()
-            for (below, right), value in acc.items():
-                at = row + warpgroup * 64 + below
+            for (below, right), value in acc.items(warpgroup):
+                at = row + below
                 with k.if_((at < end) & (column + right < n)):
                     y[at * n + column + right] = value.to(f16)
 

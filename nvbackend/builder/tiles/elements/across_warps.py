@@ -55,7 +55,7 @@ def _over_warps(
     lines = [start // step for start in starts]
     cells = group.area(element.bytes_for((lines[-1] + 1) * rows)).cast(element)
     indices = held.indices(axis)
-    first = as_value(core, held.first()[1 - axis], s32)
+    first = as_value(core, held.first(1 - axis), s32)
     group.sync()  # the cells may still be read by threads that have not left an earlier call
     others = sum(held.ownership.lanes(axis))
     with k.if_((k.thread_id("linear") & others) == 0):

@@ -133,7 +133,9 @@ class TiledWgmma(KnownAttributes):
         return Accumulators(made, counts, self._places())
 
     def _places(self) -> MmaPlaces:
-        return MmaPlaces(self._k, self.layouts, MmaOperand.C, self.shape, self._thread)
+        return MmaPlaces(
+            self._k, self.layouts, MmaOperand.C, self.shape, self._thread, lambda axis: self._checked(None, (axis,))
+        )
 
     def _counts(self) -> tuple[int, int]:
         return size(self._c.layout, 1), size(self._c.layout, 2)

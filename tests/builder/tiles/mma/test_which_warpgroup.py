@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
 
 import numpy as np
 import pytest
 
 import nvbackend as nvb
 from nvbackend import f16, f32
+from nvbackend.layout import Layout
 from nvbackend.signature import Parameter, Pointer, TensorMap
 
 THREADS = 256
@@ -88,3 +92,29 @@ def test_each_warpgroup_multiplies_the_part_of_its_number(warpgroups: tuple[int,
     compiled = k.finish().compile(cache=nvb.Cache.disabled(), assemble=False)
     nvb.runtime.load(compiled, device="simulator").launch(1, a, b, c)
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b.T.astype(np.float32))
+
+
+BELOW, BESIDE = (2, 1), (1, 2)
+"""Two warpgroups below each other, whose rows differ, and two beside each other, whose columns do."""
+ASKED: dict[str, tuple[Callable[[Any, Any], object], set[tuple[int, int]]]] = {
+    "rows": (lambda _, acc: acc.rows(lambda row: row.to(f32)), {BELOW}),
+    "columns": (lambda _, acc: acc.columns(lambda column: column.to(f32)), {BESIDE}),
+    "items": (lambda _, acc: list(acc.items()), {BELOW, BESIDE}),
+    "where": (lambda _, acc: acc.elements().where(lambda row, column: column <= row, 0.0), {BELOW, BESIDE}),
+    "owned": (lambda _, acc: acc.elements().reduce_rows("add", lanes=False).owned(), {BESIDE}),
+    "stored": (lambda matrix, acc: acc.elements().store(matrix), {BELOW, BESIDE}),
+    "values": (lambda _, acc: acc.set(acc.map(lambda value: value * 2.0)), set()),
+}
+"""What is asked of a thread's elements, and of which tiles it depends on the number of the warpgroup."""
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("warpgroups", [BELOW, BESIDE, (1, 1)], ids=["below", "beside", "one"])
+def test_coordinates_that_depend_on_the_number_are_refused_without_it(asked: str, warpgroups: tuple[int, int]) -> None:
+    k = nvb.KernelBuilder("two", "sm_90a", threads=THREADS, parameters=[Parameter("out", Pointer(f32, align=16))])
+    mma = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32), warpgroups=warpgroups)
+    shape = (64 * warpgroups[0], 64 * warpgroups[1])
+    matrix, acc = k.tensor(k.arguments[0], Layout(shape, (shape[1], 1))), mma.accumulator()
+    ask, depends = ASKED[asked]
+    with pytest.raises(nvb.DiagnosticError, match=r"mma\.warpgroup") if warpgroups in depends else nullcontext():
+        ask(matrix, acc)
