@@ -13,6 +13,7 @@ from nvbackend.codegen.llvm import compile_ir
 from nvbackend.codegen.sass import disassemble
 from nvbackend.ptx.syntax import Instruction, Loc, flattened
 from samples import flash_attention
+from samples.block_scaled_few_rows import WIDTHS, forms
 from samples.gemm import choice
 from samples.gemm.forms import FORMS
 from samples.gemm.thin import Thin
@@ -32,7 +33,7 @@ GEMMS = (
     "hopper_gemm",
     "turing_gemm",
 )
-HELPERS = {"__init__", "problem", "program", "tuning", "turns", "warp_tiles"}
+HELPERS = {"__init__", "block_scales", "problem", "program", "tuning", "turns", "warp_tiles"}
 _OF_LINES = re.compile(r"\s*(?:\.loc|\.file|\.section|\$L__(?:func|tmp|inlined)|\.b8|[{}]?$)")
 _CODE = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(.*?)\s*$", re.MULTILINE)
 
@@ -50,6 +51,9 @@ def samples() -> Iterator[tuple[str, Compile]]:
         yield f"flash_attention {form}", lambda form=form: problem_of("flash_attention", form, 1, 200).kernel.compile()
     for one in (Wide(128, 1, 1, 7), Wide(256, 2, 2, 3), Thin(16, 1, 2, 8), Thin(64, 2, 4, 7, 1)):
         yield f"gemm {one}", lambda one=one: one.kernel.compile()
+    for columns in WIDTHS[:3:2]:
+        one = forms(columns)[0]
+        yield f"block_scaled_few_rows {one.label}", lambda one=one: one.kernel.compile()
     for name, form in FORMS.items():
         one = choice.choose(4096, 4096, 4096, form.operand, form.result, batches=form.batches)
         yield f"gemm {name}", lambda one=one: one.kernel.compile()
