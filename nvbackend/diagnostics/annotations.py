@@ -102,8 +102,15 @@ def fits(argument: object, name: str, scope: Mapping[str, Any]) -> bool:
     if getattr(known, "_is_protocol", False):  # isinstance refuses most of these
         return all(hasattr(argument, member) for member in vars(known) if not member.startswith("_"))
     if isinstance(known, (type, UnionType)):
-        return isinstance(argument, _classes(known))
+        return _is_of(argument, _classes(known))
     return known is not None or "." in name  # unknown: a form of typing, or a module that is not loaded
+
+
+def _is_of(argument: object, classes: tuple[type, ...]) -> bool:
+    try:
+        return isinstance(argument, classes)
+    except Exception:  # noqa: BLE001 (its own __class__ raises)
+        return False
 
 
 @lru_cache(1024)

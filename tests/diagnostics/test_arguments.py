@@ -19,6 +19,7 @@ from nvbackend.diagnostics import record, user_facing
 from nvbackend.diagnostics.arguments import Kinds, as_tuples, wrong_arguments, wrong_entries
 from nvbackend.intrinsics.mma import wgmma
 from nvbackend.signature import Parameter, Pointer, Scalar
+from nvbackend.simulator.simulator import SimulatedModule
 from tests.api.public import names
 
 Bracketed = str | list[int] | None
@@ -423,3 +424,14 @@ def test_a_function_is_named_as_the_package_offers_it(name: str) -> None:
     for said in (found.message.partition(":")[0], (found.fix or "").removeprefix("call it as ").partition("(")[0]):
         assert said.rpartition(".")[2] == last
         assert name.endswith(said) or said == f"nvb.{last}"
+
+
+def test_an_argument_whose_own_class_raises_is_of_the_wrong_kind() -> None:
+    class Raising:
+        @property
+        def __class__(self) -> type:
+            raise RuntimeError("not now")
+
+    with pytest.raises(DiagnosticError, match="module must be Module") as caught:
+        SimulatedModule("a kernel", Raising())  # type: ignore[arg-type]
+    assert {one.rule_id for one in caught.value.diagnostics} == {"call.argument"}
