@@ -366,7 +366,7 @@ def test_a_launch_that_the_kernel_is_not_for_is_refused():
 def test_the_program_names_its_choice(words):
     done = run_here(ROOT / "samples" / "gemm" / "__main__.py", *words, "--simulate")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Thin(columns=16")
+    assert done.stdout.startswith("Wide(columns=16")
     assert done.stdout.count("columns=") == 1
     assert ": equal to NumPy, largest error" in done.stdout.splitlines()[-1]
 
