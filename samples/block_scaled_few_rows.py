@@ -14,12 +14,13 @@ import nvbackend as nvb
 from nvbackend import e4m3, f16, f32, i32
 from nvbackend.layout import Layout
 from samples.block_scales import ALIGNED, BLOCK, SCALES_B, ScalesB
-from samples.gemm.deep import PAIR, Columns, Deep, Sums, converted, store_parts
+from samples.gemm.deep import PAIR, QUAD_COLUMNS, Columns, Deep, Sums, converted, store_parts
 from samples.gemm.model import microseconds
 from samples.gemm.wide import PRODUCER_REGISTERS, REGISTERS, overlap
 
-CONSUMERS, THREADS = 2, 256
-"""Warpgroups of a tile, 64 rows each, and their threads."""
+CONSUMERS = 2
+"""Warpgroups of a tile, 64 rows each."""
+THREADS = 128 * CONSUMERS
 WIDTHS, SPLITS = (16, 32, 64, 128), (2, 4)
 """Columns of a tile, and how many CTAs may share its depth: eight were never faster."""
 SHARED, MOST_STAGES = 215_000, 12
@@ -143,7 +144,7 @@ def forms(m: int) -> list[FewRows]:
         return []
     found = []
     for split in SPLITS:
-        if columns % (8 * split) == 0:
+        if columns % (QUAD_COLUMNS * split) == 0:
             stage = (BLOCK + columns) * BLOCK + 4 * (scales_of(columns) + SCALES_B)
             room = SHARED - 4 * BLOCK * (columns // split) * (split - 1)
             found.append(FewRows(columns, split, min(MOST_STAGES, room // stage)))

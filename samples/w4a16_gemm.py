@@ -21,7 +21,7 @@ from nvbackend import f16, f32, i32, u32
 from nvbackend.layout import Layout
 from samples.flash_attention import my_turn
 from samples.flash_attention import turns as taking_turns
-from samples.gemm.model import resident
+from samples.gemm.model import MEMORY, resident
 from samples.problem import Problem
 from samples.problem import main as solve
 
@@ -42,7 +42,7 @@ REGISTERS = {1: 232, 2: 208}  # of the consumers' threads, by how many CTAs shar
 # of sums for each column, where CTAs share the depth; until a CTA begins where another one ended.
 START, SENT, NEXT_WAVE = 2.9, 0.005, 2.0
 STEP = {(1, 1): (0.18, 0.0016), (2, 1): (0.235, 0.0039), (1, 2): (0.19, 0.0045)}
-NORM, MEMORY = 1.9, 4.65e6  # the norm of two times that wait for each other, and bytes a microsecond from memory
+NORM = 1.9  # of two times that wait for each other
 
 
 def map_of_x(columns: int) -> nvb.TensorMap:
