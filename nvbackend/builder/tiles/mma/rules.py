@@ -30,8 +30,8 @@ THREADS = Rule(
 )
 WARPGROUP = Rule(
     id="mma.warpgroup",
-    message="warpgroup {given} of a tile of {along} warpgroups",
-    fix="number them from 0 to {last}: k.consumers(...) yields the number of each",
+    message="the call gives {given} for a tile of {along} warpgroups",
+    fix="pass a number from 0 to {last}, as in acc.elements(warpgroup): k.consumers(...) yields that of each",
     why="It would work on the tile of another warpgroup, and a part of the result would never be computed.",
     reference=_WARPGROUPS,
 )

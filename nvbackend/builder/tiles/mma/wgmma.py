@@ -426,11 +426,11 @@ class TiledWgmma(KnownAttributes):
         wanted = math.prod(counts)
         if warpgroup is None:
             if any(counts[place] > 1 for place in parted):
-                WARPGROUP.fail(given="(none given)", along=along, last=wanted - 1)
+                WARPGROUP.fail(given="no warpgroup", along=along, last=wanted - 1)
             warpgroup = 0
         number = warpgroup if isinstance(warpgroup, int) else getattr(warpgroup, "constant", None)
         if isinstance(number, int) and not 0 <= number < wanted:
-            WARPGROUP.fail(given=number, along=along, last=wanted - 1)
+            WARPGROUP.fail(given=f"warpgroup {number}", along=along, last=wanted - 1)
         there = self._roles.warpgroups(warpgroup)
         if there is not None and there < wanted:
             WARPGROUPS_THERE.fail(along=along, there=there, wanted=wanted)

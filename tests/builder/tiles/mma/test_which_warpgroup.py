@@ -39,7 +39,8 @@ def test_a_product_without_a_number_is_refused(warpgroups: tuple[int, int]) -> N
         multiplied(warpgroups)
     (fault,) = raised.value.diagnostics
     assert fault.rule_id == "mma.warpgroup"
-    assert f"none given) of a tile of {warpgroups[0]} x {warpgroups[1]} warpgroups" in fault.message
+    assert f"gives no warpgroup for a tile of {warpgroups[0]} x {warpgroups[1]} warpgroups" in fault.message
+    assert "acc.elements(warpgroup)" in fault.fix
 
 
 @pytest.mark.parametrize("warpgroups", [(2, 1), (1, 2)])
