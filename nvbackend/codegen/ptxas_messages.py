@@ -16,6 +16,8 @@ _SERIALISED = (
     "result stays right, and most of the speed is lost."
 )
 _REFERENCE = "ptxas 13.5"
+_MOST_SHOWN = 160
+"""Characters of a line of PTX, of which a message shows a longer one without its middle."""
 
 
 def _remark(name: str, fix: str, why: str = _SERIALISED, severity: Severity = Severity.WARNING) -> Rule:
@@ -191,5 +193,5 @@ def _quoted(message: Message, lines: list[str]) -> str:
     return f" (PTX line {message.line}: {_shortened(lines[message.line - 1].strip())})"
 
 
-def _shortened(line: str, most: int = 160) -> str:
-    return line if len(line) <= most else f"{line[: most // 2]} ... {line[-most // 4 :]}"
+def _shortened(line: str) -> str:
+    return line if len(line) <= _MOST_SHOWN else f"{line[: _MOST_SHOWN // 2]} ... {line[-_MOST_SHOWN // 4 :]}"

@@ -14,8 +14,6 @@ from nvbackend.codegen.looking.work import LoopWork, Work
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.isel.target.target import Target
 
-_TERA = 1e12
-
 
 @dataclass(frozen=True, slots=True)
 class Chip:

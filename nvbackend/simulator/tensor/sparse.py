@@ -61,6 +61,6 @@ def expanded(stored: Array, codes: Array, width: int) -> tuple[Array, Array]:
     return full, present
 
 
-def of_warpgroup(codes: Array, warps: int = 4) -> Array:
-    """The codes of whole matrices, from those of 16 rows of each warp."""
-    return codes.reshape(-1, warps * 16, codes.shape[-1])
+def of_warpgroup(codes: Array) -> Array:
+    """The codes of whole matrices, from those of 16 rows of each of four warps."""
+    return codes.reshape(-1, 4 * 16, codes.shape[-1])

@@ -93,7 +93,6 @@ class Doubles(Singles):
         """The lower 64 bits of 128."""
         return self._k.llvm.trunc(a, _WIDE)
 
-    def in_product(self, a: ir.Value, *, high: bool = False) -> ir.Value:
-        """64 bits without a sign in 128, in the lower or the upper half."""
-        wide = self._k.llvm.zext(a, _PRODUCT)
-        return self._k.llvm.shl(wide, ir.Constant(_PRODUCT, 64)) if high else wide
+    def in_product(self, a: ir.Value) -> ir.Value:
+        """64 bits without a sign in the lower half of 128."""
+        return self._k.llvm.zext(a, _PRODUCT)
