@@ -212,7 +212,7 @@ define ptx_kernel void @k(ptr addrspace(1) %p) {
 
 def test_ir_for_another_machine_is_refused() -> None:
     with pytest.raises(DiagnosticError) as caught:
-        compile_ir(empty_kernel(triple="x86_64-unknown-linux-gnu"), HOPPER)
+        compile_ir(empty_kernel("x86_64-unknown-linux-gnu"), HOPPER)
     assert rules_of(caught) == ["llvm.foreign-triple"]
     for own in ("nvptx64-nvidia-cuda", "unknown-unknown-unknown"):
         assert compile_ir(empty_kernel(triple=own), HOPPER).ptx == compile_ir(empty_kernel(), HOPPER).ptx

@@ -59,11 +59,6 @@ def batch(seed: int, count: int, depth: int, target: str = "sm_90a", *, plain: b
     return Batch(_kernel(pairs, target), pairs, drawn.words)
 
 
-def batch_of(pairs: Sequence[tuple[Node, Node]], words: numbers.Array, target: str = "sm_90a") -> Batch:
-    """These expressions in a kernel."""
-    return Batch(_kernel(pairs, target), pairs, words)
-
-
 def _kernel(pairs: Sequence[tuple[Node, Node]], target: str) -> FinishedKernel:
     parameters = [Parameter("words", Pointer(u64, align=16)), Parameter("out", Pointer(u64, align=16))]
     k = KernelBuilder("scalars", target, threads=ROWS, parameters=parameters)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 Test = Callable[..., None]
 
 
-def on_examples(few: int, many: int, *strategies: Any, seconds: int = 6) -> Callable[[Test], Test]:
+def on_examples(few: int, many: int, *strategies: Any) -> Callable[[Test], Test]:
     """Hypothesis's `given` with a `few` examples; the twin, `..._on_more_examples`, is exhaustive and has `many`."""
 
     def decorate(function: Test) -> Test:
@@ -19,7 +19,7 @@ def on_examples(few: int, many: int, *strategies: Any, seconds: int = 6) -> Call
             found: Test = settings(max_examples=count, deadline=None)(given(*strategies)(function))
             return found
 
-        twin = pytest.mark.exhaustive(seconds=seconds)(with_examples(many))
+        twin = pytest.mark.exhaustive(with_examples(many))
         twin.__name__ = f"{function.__name__}_on_more_examples"
         function.__globals__[twin.__name__] = twin  # where pytest finds it, and Hypothesis its own examples of it
         return with_examples(few)

@@ -29,9 +29,9 @@ define ptx_kernel void @fence() {
 """
 
 
-def empty_kernel(name: str = "k", *, triple: str = "") -> str:
+def empty_kernel(triple: str = "") -> str:
     head = f'target triple = "{triple}"\n' if triple else ""
-    return f"{head}define ptx_kernel void @{name}() {{\n  ret void\n}}\n"
+    return f"{head}define ptx_kernel void @k() {{\n  ret void\n}}\n"
 
 
 def wgmma_loop(n: int = 256, chain: int = 4) -> str:

@@ -30,16 +30,14 @@ class Placement:
     shared_bytes: int = 0
 
 
-def wmma_kernel(
-    request: WmmaRequest, placement: Placement, *, target: str = "sm_90a", turns: int = 1
-) -> FinishedKernel:
+def wmma_kernel(request: WmmaRequest, placement: Placement, *, turns: int = 1) -> FinishedKernel:
     """D = A * B (`turns` times) + C. Parameters: the images of A, B, C and D, each u32.
 
     In space "shared" all goes through shared memory, `shared_bytes` a matrix; in space None addresses are generic.
     """
     names = ("a", "b", "c", "d")
     parameters = [Parameter(name, Pointer(u32, align=ALIGNMENT)) for name in names]
-    k = KernelBuilder("wmma_numbers", target, threads=WARP, parameters=parameters)
+    k = KernelBuilder("wmma_numbers", "sm_90a", threads=WARP, parameters=parameters)
     images = dict(zip(names, k.arguments, strict=True))
     homes = {name: _home(k, image, placement) for name, image in images.items()}
     if placement.space == "shared":

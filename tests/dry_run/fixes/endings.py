@@ -9,7 +9,6 @@ from tests.dry_run.fixes.tried import BACK, F32, ROW, ROWS, tried
 from tests.dry_run.registry import Out
 
 WORDS = np.arange(ROWS * 2 * 32, dtype=np.float32).reshape(ROWS, 2, 32)
-ALL_COME = "all threads of all CTAs come to k.cluster.sync()"
 OF_THE_PEER = WORDS.reshape(-1), Out(WORDS[:, ::-1].reshape(-1).copy()), ROWS
 
 

@@ -230,9 +230,6 @@ def test_two_warps_initialise() -> None:
     assert ring.end() == ["mbarrier.double-init"]
 
 
-TRY = "mbarrier.try_wait.parity.shared::cta.b64"
-
-
 def _polling() -> Drive:
     ring = Drive()
     ring.init(0, 0)
