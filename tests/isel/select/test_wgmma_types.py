@@ -1,4 +1,4 @@
-"""What is advised for types of A, B and D that no wgmma multiplies: those of A where it is one of them, else of B."""
+"""What is advised for types of A, B and D that no wgmma multiplies: those that go with A, and those that go with B."""
 
 from __future__ import annotations
 
@@ -40,10 +40,11 @@ def test_the_types_that_are_advised(d: str) -> None:
         assert bool(said) is not (is_right or bool(FOUR_BITS & {a.name, b.name})), (a, b)
         for each in said:
             assert f"{a} x {b} -> {d}" in each.message
-            advised = types_of(a.name) or types_of(b.name)
-            if advised is None:
+            advised = [family for family in FAMILIES if {a.name, b.name} & family[0]]
+            if not advised:
                 listed = {name for types, _ in FAMILIES for name in types}
                 assert listed <= {*each.message.replace(",", " ").split()}, (a, b)
             else:
-                spelled = each.fix.removeprefix("use A/B of type ").split(" and D of type ")
-                assert [{*part.replace(" or ", "/").split("/")} for part in spelled] == [*advised], (a, b, each.fix)
+                ways = each.fix.removeprefix("use A/B of type ").split(", or A/B of type ")
+                spelled = [tuple({*part.split("/")} for part in way.split(" and D of type ")) for way in ways]
+                assert sorted(spelled, key=FAMILIES.index) == advised, (a, b, each.fix)

@@ -106,14 +106,15 @@ def _other_types(request: WgmmaRequest, _: Target) -> Values | None:
     kind = _both(request)
     if _is_four_bit(request) or (kind is not None and request.d in kind.d):
         return None
-    kind = multiplicands_of(request.a) or multiplicands_of(request.b)
-    if kind is None:
+    kinds = [kind for kind in map(multiplicands_of, dict.fromkeys((request.a, request.b))) if kind is not None]
+    if not kinds:
         every = tuple(element for known in wgmma.MULTIPLICANDS for element in known.types)
         expects = f"multiplies {', '.join(map(str, every))}"
         instead = _STAND_INS.get(request.a, "use A and B of one of these types")
     else:
-        legal = f"A/B of type {_spelled(kind.types)} and D of type {_spelled(kind.d)}"
-        expects, instead = _EXPECTATIONS.get(kind.types[0], f"expects {legal}"), f"use {legal}"
+        ways = [f"A/B of type {_spelled(kind.types)} and D of type {_spelled(kind.d)}" for kind in dict.fromkeys(kinds)]
+        legal = ", or ".join(ways)
+        expects, instead = _EXPECTATIONS.get(kinds[0].types[0], f"expects {legal}"), f"use {legal}"
     return {"expects": expects, "product": _product(request), "instead": instead}
 
 
