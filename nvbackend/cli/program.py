@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
@@ -14,7 +15,7 @@ import nvbackend
 from nvbackend.cli import build, catalogue, decode, draw, encode, explain, lint, simulate, targets
 from nvbackend.cli.files.source_file import ProgramError, ProgramFailed
 from nvbackend.cli.rules import USAGE
-from nvbackend.diagnostics import Diagnostic, DiagnosticError, Interrupted, Location
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, Interrupted, Location, misspelt
 
 FAILED = 2
 """Exit status where a diagnostic was printed."""
@@ -30,14 +31,25 @@ COMMANDS = (build, catalogue, targets, explain, draw, simulate, lint, decode, en
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """A wrong command line fails with a diagnostic, like everything else."""
-        USAGE.fail(problem=message, usage=" ".join(self.format_usage().split()))
+        USAGE.fail(problem=f"{message}{_meant(message)}", usage=" ".join(self.format_usage().split()))
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """A command refuses what it does not know itself: its own usage is the one that helps."""
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown and " " in self.prog:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            near = misspelt(unknown[0].partition("=")[0], self._option_string_actions)
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{_question(near)}")
         return parsed, unknown
+
+
+def _meant(message: str) -> str:
+    """A question after what argparse says of a word that is not one of those it lists."""
+    match = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
+    return _question(misspelt(match[1], re.findall(r"[^\s,']+", match[2]))) if match else ""
+
+
+def _question(near: Sequence[str]) -> str:
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 class _Completion(argparse.Action):

@@ -29,8 +29,15 @@ Printed = pytest.CaptureFixture[str]
     [
         ([], "cli.usage", "COMMAND"),
         (["catalog"], "cli.usage", "'catalogue'"),
+        (["bild"], "cli.usage", "; did you mean build?"),
+        (["build", "k.py:k", "--color=alway"], "cli.usage", "; did you mean always?"),
+        (["build", "k.py:k", "--targt=sm_90"], "cli.usage", "--targt=sm_90; did you mean --target?"),
         (["catalogue", "--colour"], "cli.usage", "--colour"),
-        (["simulate", "k.ptx", "--blok", "32"], "cli.usage", "--blok 32\n  fix: usage: nvbackend simulate [-h]"),
+        (
+            ["simulate", "k.ptx", "--blok", "32"],
+            "cli.usage",
+            "--blok 32; did you mean --block?\n  fix: usage: nvbackend simulate [-h]",
+        ),
         (["--jsn", "targets"], "cli.usage", "--jsn\n  fix: usage: nvbackend [-h]"),
         (["explain"], "cli.usage", "spelling"),
         (["catalogue", "--family", "wgma"], "cli.family", "the nearest is wgmma"),
