@@ -60,7 +60,7 @@ class TensorMapParameter(KnownAttributes):
 
 def check_parameters(kernel: str, parameters: Sequence[Parameter]) -> None:
     """Raises kernel.parameter and kernel.parameter-fact for everything that is wrong, together."""
-    raise_all([fault for parameter in parameters for fault in _faults(kernel, parameter)])
+    raise_all([*(fault for each in parameters for fault in _faults(kernel, each)), *_twice(kernel, parameters)])
     total = 0
     for parameter in parameters:
         size, align = _size(parameter)
@@ -106,6 +106,17 @@ def _faults(kernel: str, parameter: object) -> Iterator[Diagnostic]:
         needs = f"a box has {RANKS[0]} to {RANKS[-1]} dimensions of 1 to {TMA_BOX_LIMIT} elements"
         advice = "use several copies for a larger tile; a tile's layout knows its box: SmemLayout.tma_box"
         yield rules.PARAMETER_FACT.diagnose(name=name, given=f"box={kind.box!r}", needs=needs, advice=advice)
+
+
+def _twice(kernel: str, parameters: Sequence[object]) -> Iterator[Diagnostic]:
+    """Parameters with the name of an earlier one: an argument that is named would be given to one of them alone."""
+    places: dict[str, int] = {}
+    for place, parameter in enumerate(parameters):
+        if isinstance(parameter, Parameter) and places.setdefault(parameter.name, place) != place:
+            problem = f"has the name of another one: both its parameters {places[parameter.name]} and {place}"
+            yield rules.PARAMETER_TYPE.diagnose(
+                name=parameter.name, kernel=kernel, problem=problem, advice="give each a name of its own"
+            )
 
 
 def _is_power_of_two(number: object) -> bool:
