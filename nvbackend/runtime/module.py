@@ -98,7 +98,7 @@ def _again_or(checked: _Launch) -> _Launch:
     @own_boundary
     @functools.wraps(checked)
     def launch(
-        self: LoadedKernel, grid: Any = _NOTHING, *arguments: object, stream: Any = None, **named: object
+        self: LoadedKernel, grid: Any = _NOTHING, /, *arguments: object, stream: Any = None, **named: object
     ) -> None:
         try:
             try:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn
 
 from llvmlite import ir
 
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.value_tracking.addresses.places import Place, Places
+from nvbackend.builder.values.attributes import OF_TILE
 from nvbackend.builder.values.values import Arithmetic, Emitter, Operand, Value, as_value
 from nvbackend.diagnostics import Uncopied, user_facing
 from nvbackend.intrinsics.row.types import ElementType, u32
@@ -59,6 +61,20 @@ class TmemColumns(Arithmetic):
 
     def _number(self, operand: Operand) -> Value:
         return as_value(self._k, operand, u32 if isinstance(operand, int) else None).to(u32)
+
+    if not TYPE_CHECKING:  # it would make a type checker accept the brackets
+
+        def __getitem__(self, index: object) -> NoReturn:
+            """Raises tile.attribute: threads read tensor memory by instructions of whole warps."""
+            advice = (
+                "take some of its columns by block.columns(first, width), and its lanes by block.lanes(first); read "
+                'them by k.tcgen05.ld(block, "32x32b", registers) and write them by k.tcgen05.st'
+            )
+            OF_TILE.fail(owner=repr(self), name="elements in brackets", advice=advice)
+
+        def __setitem__(self, index: object, value: object) -> NoReturn:
+            """Raises tile.attribute: threads write tensor memory by instructions of whole warps."""
+            self[index]
 
     def __repr__(self) -> str:
         return f"<{self.width} columns of tensor memory>"

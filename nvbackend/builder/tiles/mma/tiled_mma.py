@@ -22,6 +22,7 @@ from nvbackend.builder.values.accumulator import Accumulator
 from nvbackend.builder.values.placed import TilePlaces
 from nvbackend.builder.values.values import Operand
 from nvbackend.diagnostics import raise_all
+from nvbackend.diagnostics.arguments import ARGUMENT
 from nvbackend.intrinsics.mma.wgmma import M as ROWS
 from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE
 from nvbackend.intrinsics.sync.barriers import MAX_CTA_THREADS
@@ -66,7 +67,7 @@ def make_tiled(
         atoms = _atoms_along(warpgroups) if atom_layout is None else _only(atom_layout, warpgroups)
         _check_count(atoms, atom)
         layouts = make_tiled_mma(atom, atoms, permutation)
-    extents = layouts.tile_size_mnk[:2] if tile is None else tile
+    extents = layouts.tile_size_mnk[:2] if tile is None else _two(tile)
     raise_all(check_atom(atom, k.target, use_of(atom)))  # tiles of another shape are the layouts' own rule
     if atom.d_residency is Residency.TENSOR_MEMORY:
         return _tiled_tcgen05(k, named, descriptor, layouts, extents)
@@ -76,6 +77,16 @@ def make_tiled(
     from nvbackend.builder.tiles.mma.warp_mma import TiledWarpMma
 
     return TiledWarpMma(k, layouts, extents)
+
+
+def _two(tile: tuple[int, int]) -> tuple[int, int]:
+    """Raises call.argument for a tile with an extent along K, as CuTe's tiles have: it would mean nothing here."""
+    if isinstance(tile, (tuple, list)) and len(tile) > 2:
+        advice = (
+            f"give the extents along M and N, tile={tuple(tile[:2])}; along K a tile is as wide as what is multiplied"
+        )
+        ARGUMENT.fail(call="k.tiled_mma", problem=f"tile={tile!r} has {len(tile)} extents", advice=advice)
+    return tile
 
 
 def store_whole(k: FunctionBuilder, accumulator: Accumulator, target: Address, stride: Operand) -> None:
