@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from nvbackend.diagnostics.classes.late_pattern import late_pattern
 
@@ -15,6 +15,20 @@ _NAMES = {"half": "f16", "float": "f32", "double": "f64", "int": "s32", "bool": 
 _OTHER_SPELLING = late_pattern(r"(float|bfloat|int|uint|f|bf|s|i|u)(8|16|32|64)$")
 _LETTER = {"float": "f", "bfloat": "bf", "int": "s", "uint": "u", "i": "s"}
 _FLOATS = ("f16", "f32", "f64", "bf16")
+_ARGUMENTS = {
+    **dict.fromkeys(("dtype", "type"), "element"),
+    **dict.fromkeys(("arch", "chip", "gpu"), "target"),
+    **dict.fromkeys(("block", "block_dim", "num_warps", "warps"), "threads"),
+    **dict.fromkeys(("readonly", "read_only"), "const"),
+    "divisible_by": "multiple_of",
+    "shape": "box",
+    "noalias": "restrict",
+    "depth": "stages",
+    "opt_level": "optimize",
+}
+"""Arguments as CUDA, Triton, NumPy and CUTLASS call them, and what is meant where a call has that."""
+_UNKNOWN = "got an unexpected keyword argument"
+_WITHOUT_NAME = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 
 
 def misspelt(name: str, known: Iterable[str]) -> list[str]:
@@ -36,15 +50,43 @@ def one_of(name: str, known: Iterable[str]) -> str:
     return f"{asked}use one of {', '.join(names)}" if len(names) > 1 else f"use {names[0]}"
 
 
+def unknown_argument(name: str, known: Iterable[str]) -> str:
+    """What a call says of an argument that it does not have, and which of `known` may be meant."""
+    return f"{_UNKNOWN} {asked(name, [*known])}"
+
+
 def with_unknown(error: TypeError, names: Iterable[str], signature: inspect.Signature) -> str:
-    """What Python says of a call that lacks an argument, with the names given that the function does not take."""
+    """What Python says of a call, with every name given that the function does not take."""
     taken = signature.parameters
-    if not str(error).startswith("missing") or any(each.kind is each.VAR_KEYWORD for each in taken.values()):
+    if any(each.kind is each.VAR_KEYWORD for each in taken.values()):
         return str(error)
-    unknown = [name for name in names if name not in taken]
-    meant = {name: misspelt(name, taken)[:_MOST_ASKED] for name in unknown}
-    parts = [f"it takes no {name!r}{f': is {near[0]!r} meant?' if near else ''}" for name, near in meant.items()]
-    return "; ".join([str(error), *parts])
+    written = [*names]
+    left = [name for name, each in taken.items() if name not in written and each.kind not in _WITHOUT_NAME]
+    parts = [asked(name, left) for name in written if name not in taken]
+    if str(error).startswith(_UNKNOWN) and parts:
+        return f"{_UNKNOWN} {'; '.join(parts)}"
+    return "; ".join([str(error), *(f"it takes no {part}" for part in parts)])
+
+
+def asked(name: str, known: Sequence[str]) -> str:
+    """A name that is not one of `known`, with a question about the one that may be meant."""
+    near = misspelt(name, known) or _alike(name, known) or _of_others(name, known)
+    return f"{name!r}: is {near[0]!r} meant?" if near else repr(name)
+
+
+def _alike(name: str, known: Sequence[str]) -> list[str]:
+    """The names of `known` that begin like `name`, or have all its words or some of them alone."""
+    words = set(name.split("_"))
+    begun = [other for other in known if len(min(name, other, key=len)) >= _MOST_ASKED and _begins(name, other)]
+    return begun or [other for other in known if words < set(other.split("_")) or words > set(other.split("_"))]
+
+
+def _begins(name: str, other: str) -> bool:
+    return name.startswith(other) or other.startswith(name)
+
+
+def _of_others(name: str, known: Sequence[str]) -> list[str]:
+    return [_ARGUMENTS[name]] if _ARGUMENTS.get(name) in known else []
 
 
 def _slips(a: str, b: str, most: int) -> int:

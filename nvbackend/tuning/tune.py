@@ -14,6 +14,7 @@ from nvbackend.diagnostics import DiagnosticError, printed, record, user_facing
 from nvbackend.diagnostics.arguments import ARGUMENT
 from nvbackend.diagnostics.classes.brief import short_repr
 from nvbackend.diagnostics.classes.dataclass import dataclass
+from nvbackend.diagnostics.spelling import unknown_argument
 from nvbackend.runtime.device import Device
 from nvbackend.runtime.driver import no_gpu_reason
 from nvbackend.runtime.launch import PreparedLaunch
@@ -133,7 +134,7 @@ def _check_values(key: object, options: Mapping[str, Any]) -> None:
         if name not in OPTIONS:
             shown = ", ".join(f"{option}=..." for option in ("cache", *OPTIONS))
             advice = f"constants are set by definition.with_({name}=...); options of compile are: {shown}"
-            ARGUMENT.fail(call=CALL, problem=f"got an unexpected keyword argument {name!r}", advice=advice)
+            ARGUMENT.fail(call=CALL, problem=unknown_argument(name, ("cache", *OPTIONS)), advice=advice)
 
 
 def _is_plain(key: object) -> bool:

@@ -31,6 +31,7 @@ from nvbackend.builder.values.math_policy import MathPolicy
 from nvbackend.codegen.stages.options import COMPILE_OPTIONS
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, Severity, printed, raise_all, user_facing
 from nvbackend.diagnostics.location import placed
+from nvbackend.diagnostics.spelling import asked
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.target.target import Target
 from nvbackend.launch_calls import LAUNCH_CALL, NotLoaded
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 RUNS_THE_USERS_FUNCTION = True
 """A mistake in that function has the lines of the function and of what it calls: see diagnostics.location."""
 _LAMBDA = "<lambda>"
+_OWN_OPTIONS = ("target", "constants", "check", "debug")
+"""What a definition's compile takes by name before those of a finished kernel's."""
 _T = TypeVar("_T")
 OfConstants: TypeAlias = (
     Callable[[Any], _T]
@@ -314,16 +317,17 @@ class KernelDefinition(ByName, NotLoaded):
             )
         return {**(constants or {}), **more}
 
-    def _check_constants(self, values: dict[str, Any], options: str = "", *, needed: bool = True) -> None:
+    def _check_constants(self, values: dict[str, Any], options: Sequence[str] = (), *, needed: bool = True) -> None:
         """kernel.function unless `values` names constants of this kernel, and all that are `needed`.
 
-        `options` says what else the call takes.
+        `options` are what else the call takes, where it is compile.
         """
         declared = self._declared
-        known = (", ".join(declared) or "none") + options
         for name in values:
             if name not in declared:
-                problem = f"it has no build-time constant {name!r}"
+                problem = f"it has no build-time constant {asked(name, [*declared, *options])}"
+                known = ", ".join(declared) or "none"
+                known += f"; options of compile are: {', '.join(options)}" if options else ""
                 rules.KERNEL_FUNCTION.fail(kernel=self.name, problem=problem, advice=f"its constants are: {known}")
         for name, lacks_default in declared.items():
             if needed and lacks_default and name not in values and name not in self._bound:
@@ -357,9 +361,7 @@ class KernelDefinition(ByName, NotLoaded):
         constants = self._together(
             constants, {name: options.pop(name) for name in list(options) if name not in COMPILE_OPTIONS}
         )
-        self._check_constants(
-            constants, f"; options of compile are: target, constants, check, debug, {', '.join(COMPILE_OPTIONS)}"
-        )
+        self._check_constants(constants, (*_OWN_OPTIONS, *COMPILE_OPTIONS))
         self._check_options(constants, check, debug=debug)
 
         def inputs() -> tuple[object, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from nvbackend.diagnostics.arguments import ARGUMENT
+from nvbackend.diagnostics.spelling import unknown_argument
 
 COMPILE_OPTIONS = ("cache", "optimize", "assemble", "tool", "ptxas_level", "register_limit", "isolated")
 """What compile_kernel takes by name."""
@@ -18,6 +19,6 @@ def check_options(names: Iterable[str], *, of_definitions: bool = False) -> None
             shown = ", ".join(f"{option}=..." for option in COMPILE_OPTIONS)
             ARGUMENT.fail(
                 call="compile",
-                problem=f"got an unexpected keyword argument {name!r}",
+                problem=unknown_argument(name, COMPILE_OPTIONS),
                 advice=f"call it as compile({shown}), with those that are wanted{constants}",
             )
