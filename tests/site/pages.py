@@ -9,7 +9,7 @@ from tests.site import reference, support
 from tests.support.process import ROOT
 
 MANUAL = ("guide", "calls", "layout", "atoms", "tiled")
-HOW_TO = ("embedding", "linking", "looking", "simulator", "checks", "debugging", "performance")
+HOW_TO = ("porting", "embedding", "linking", "looking", "simulator", "checks", "debugging", "performance")
 BACKGROUND = ("architecture", "mutations", "divergences", "documents", "stability")
 PROJECT = ("CONTRIBUTING", "CHANGELOG")
 LINK = re.compile(r"(?<!!)\]\((?P<path>[^)#\s:]*)(?P<anchor>#[^)\s]*)?\)")
