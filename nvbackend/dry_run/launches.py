@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.dry_run.inverted import told_where_it_is
+from nvbackend.dry_run.machine.choices import USUAL, Policy
 from nvbackend.dry_run.machine.machine import Machine
 from nvbackend.dry_run.not_judged import of_end
 from nvbackend.dry_run.program.code import Program
@@ -120,17 +120,14 @@ class Launches:
         scale: Scale,
         scalars: Mapping[str, int],
         given: Mapping[str, int] | None = None,
-        *,
-        latest_first: bool = False,
-        first_way: bool = True,
+        policy: Policy = USUAL,
     ) -> tuple[list[Diagnostic], Machine]:
         """A run with parameters as `scalars`, or smaller ones that the kernel's arrays admit."""
         launch = replace(self.launch(scale), promised=self._promised(given or {}))
         less = dict(scalars)
-        order: dict[str, Any] = {"latest_first": latest_first, "first_way": first_way}
         while True:
             try:
-                found, machine = run(self._program, launch, self._make, less, **order)
+                found, machine = run(self._program, launch, self._make, less, policy)
             except Exceeded as error:
                 smaller = halved(self.rounds(scale), self._subject.scalars, less, error.names)
                 if smaller is None:
@@ -142,12 +139,12 @@ class Launches:
             self.went.append(Run(scale, less, machine.ways, of_end(machine)))
             self.reached |= machine.reached
             if found and machine.is_of_memory:
-                other_found, other = run(self._program, launch, self._make, less, **order, whole=True)
+                other_found, other = run(self._program, launch, self._make, less, replace(policy, whole=True))
                 found = found if other_found or other.is_over_budget else []
             if not found and scale is MAIN and (more := self._of_memory(launch, less, machine)):
                 return more, machine
-            again = partial(run, self._program, make=self._make, scalars=less)
-            found = told_where_it_is(found, machine.protocols, launch, partial(again, **order))
+            again = partial(run, self._program, make=self._make, scalars=less, policy=policy)
+            found = told_where_it_is(found, machine.protocols, launch, again)
             return [with_data(one, machine.choices.of_memory()) for one in found], machine
 
     def _of_memory(self, launch: Launch, scalars: Mapping[str, int], machine: Machine) -> list[Diagnostic]:
@@ -159,7 +156,7 @@ class Launches:
             return found
         self._has_mixed = True
         try:
-            found, other = run(self._program, launch, self._make, scalars, mixed=True)
+            found, other = run(self._program, launch, self._make, scalars, Policy(mixed=True))
         except Exceeded:
             return []
         self.reached |= other.reached
@@ -180,7 +177,7 @@ class Launches:
         self._again -= 1
         for above in (True,) if machine.asks_for_sizes else (True, False):
             try:
-                found, other = run(self._program, launch, self._make, scalars, whole=True, above=above)
+                found, other = run(self._program, launch, self._make, scalars, Policy(whole=True, above=above))
             except Exceeded:
                 return []
             self.reached |= other.reached

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.dry_run.launches import OF_INDICES, OF_PLACES, Launches
+from nvbackend.dry_run.machine.choices import Policy
 from nvbackend.dry_run.machine.machine import Machine, Ways
 from nvbackend.dry_run.machine.taking import is_taking
 from nvbackend.dry_run.not_judged import of_blocks
@@ -288,7 +289,7 @@ class Runs:
         if len(self._launches.went) > before or not machine.is_cut_short or GROWTH * machine.steps > ENOUGH:
             return found
         spent = self._launches.spent
-        found = self._launches.run(MAIN, chosen, first_way=False)[0]
+        found = self._launches.run(MAIN, chosen, policy=Policy(first_way=False))[0]
         self._launches.spent = spent
         return found
 
@@ -312,7 +313,7 @@ class Runs:
         if any(number < min(1, first.get(header, 0)) for header, number in rounds.of(chosen).rounds.items()):
             scale = replace(scale, place=0)
             chosen = self._launches.choose(scale)[1] or chosen
-        return self._launches.run(scale, chosen, latest_first=True, first_way=False)[0]
+        return self._launches.run(scale, chosen, policy=Policy(latest_first=True, first_way=False))[0]
 
     def _few(self, few: FewSteps, scale: Scale, steps: int) -> list[Diagnostic]:
         """What a run of few steps shows, where that may be judged; `steps` is what the first run took.

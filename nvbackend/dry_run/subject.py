@@ -10,7 +10,7 @@ from llvmlite import ir
 from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.anchors import Anchor
-from nvbackend.dry_run.machine.choices import Guessed
+from nvbackend.dry_run.machine.choices import USUAL, Guessed, Policy
 from nvbackend.dry_run.machine.fiber import Contradicted
 from nvbackend.dry_run.machine.machine import Machine, OverBudget
 from nvbackend.dry_run.machine.threads import own
@@ -56,28 +56,11 @@ def run(
     launch: Launch,
     make: MakeProtocols,
     scalars: Mapping[str, int],
-    *,
-    latest_first: bool = False,
-    first_way: bool = True,
-    whole: bool = False,
-    above: bool = False,
-    mixed: bool = False,
+    policy: Policy = USUAL,
 ) -> tuple[list[Diagnostic], Machine]:
-    """One run with the parameters `scalars`: what was found, and the machine after it.
-
-    Loops whose rounds are numbers of memory make a `whole` number of them, which many others divide, and such numbers
-    say how many bytes are copied: the least ones for that, or the greatest where they are looked for from `above`.
-    Where it is `mixed`, of branches on such numbers each third one goes the other way.
-    """
+    """One run with the parameters `scalars`: what was found, and the machine after it."""
     protocols = make(launch)
-    ways: dict[str, bool] = {
-        "latest_first": latest_first,
-        "first_way": first_way,
-        "whole": whole,
-        "above": above,
-        "mixed": mixed,
-    }
-    machine = Machine(program, launch, protocols, scalars, STEPS, **ways)
+    machine = Machine(program, launch, protocols, scalars, STEPS, policy)
     try:
         machine.run()
     except Contradicted:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import nvbackend as nvb
-from nvbackend.dry_run.machine.choices import Choices, Guessed
+from nvbackend.dry_run.machine.choices import Choices, Guessed, Policy
 from nvbackend.dry_run.values.unknown import combine, leaf
 from nvbackend.dry_run.values.vectors import Lanes
 from tests.dry_run.refusals import refusals
@@ -67,7 +67,7 @@ _KINDS = range(11)
 @pytest.mark.parametrize("seed", range(200))
 def test_some_number_fits_all_choices(seed: int) -> None:
     pick = random.Random(seed)
-    choices, table, told = Choices(first=bool(seed % 2)), {}, []
+    choices, table, told = Choices(Policy(first_way=bool(seed % 2))), {}, []
     for _ in range(12):
         predicate = pick.choice(list(_HOLDS))
         left, made = _of(table, pick.choice(_KINDS), pick.randrange(-4, 5))
@@ -82,7 +82,7 @@ def test_some_number_fits_all_choices(seed: int) -> None:
 def test_some_two_numbers_fit_all_choices(seed: int) -> None:
     """Sums, products and differences of two numbers."""
     pick = random.Random(seed)
-    choices, table, told = Choices(first=bool(seed % 2)), {}, []
+    choices, table, told = Choices(Policy(first_way=bool(seed % 2))), {}, []
     low, high = leaf(table, "fresh i32", 1), leaf(table, "fresh i32", 2)
     forms = (
         (low, lambda x, _: x),
@@ -111,7 +111,7 @@ def _rounds(choices: Choices, bound: Any, wanted: int) -> int:
 def test_two_forms_of_a_sum_agree() -> None:
     """Two rounds of a loop up to n - 1 are one round of a loop up to n - 2, in registers of either width."""
     table: dict[Any, Any] = {}
-    choices = Choices(first=True)
+    choices = Choices(Policy(first_way=True))
     for kind, number, rounds in ((1, 1, 2), (1, 2, 1), (10, 0, 4), (0, -3, 0)):
         bound, _ = _of(table, kind, number)
         assert _rounds(choices, bound, 2) == rounds, (kind, number)
@@ -119,7 +119,7 @@ def test_two_forms_of_a_sum_agree() -> None:
 
 def test_a_loop_of_the_sum_makes_the_rounds_of_both() -> None:
     table: dict[Any, Any] = {}
-    choices = Choices(first=True)
+    choices = Choices(Policy(first_way=True))
     low, high = leaf(table, "fresh i32", 1), leaf(table, "fresh i32", 2)
     assert [_rounds(choices, one, 2) for one in (low, high)] == [2, 2]
     assert _rounds(choices, _whole(low + high), 2) == 4
@@ -127,7 +127,7 @@ def test_a_loop_of_the_sum_makes_the_rounds_of_both() -> None:
 
 def test_differences_of_two_numbers_agree() -> None:
     table: dict[Any, Any] = {}
-    choices = Choices(first=True)
+    choices = Choices(Policy(first_way=True))
     low, high = leaf(table, "fresh i32", 1), leaf(table, "fresh i32", 2)
     assert choices.holds(_asked("slt", low, high))
     assert choices.holds(_asked("slt", _whole(low + 3), _whole(high + 3)), False)
@@ -137,7 +137,7 @@ def test_differences_of_two_numbers_agree() -> None:
 def test_a_negative_number_is_great_without_its_sign() -> None:
     """`n - 1 < 4` without a sign says that n is 1 to 4."""
     table: dict[Any, Any] = {}
-    choices = Choices(first=True)
+    choices = Choices(Policy(first_way=True))
     n = leaf(table, "fresh i32", 1)
     assert choices.holds(_asked("eq", n, 0))
     assert not choices.holds(_asked("ult", _whole(n - 1), 4), True)
@@ -146,7 +146,7 @@ def test_a_negative_number_is_great_without_its_sign() -> None:
 def test_one_address_has_one_number() -> None:
     """Two forms of an address load the same; another address loads what may differ."""
     table: dict[Any, Any] = {}
-    choices = Choices(first=True)
+    choices = Choices(Policy(first_way=True))
     base, tile = leaf(table, "parameter", "lengths"), leaf(table, "fresh i32", 1)
     first = combine("load i32", base + _whole(_whole(tile * 2 + 1) * 4))
     again = combine("load i32", base + _whole(_whole(tile * 8) + 4))
@@ -162,15 +162,15 @@ def test_all_parts_of_a_condition_are_chosen_together() -> None:
     low, high = leaf(table, "fresh i32", 1), leaf(table, "fresh i32", 2)
     both = combine("and", _asked("sgt", low, 3), _asked("sgt", high, 5))
     either = combine("select", _asked("slt", low, 0), _asked("eq", high, 2), _asked("eq", low, 9))
-    assert Choices(first=True).holds(both)
-    assert not Choices(first=False).holds(both)
-    assert not Choices(first=True).holds(combine("xor", both, 1), False)
-    assert Choices(first=True).holds(either)
+    assert Choices(Policy(first_way=True)).holds(both)
+    assert not Choices(Policy(first_way=False)).holds(both)
+    assert not Choices(Policy(first_way=True)).holds(combine("xor", both, 1), False)
+    assert Choices(Policy(first_way=True)).holds(either)
 
 
 def test_what_is_assumed_stays_true() -> None:
     table: dict[Any, Any] = {}
-    choices, n = Choices(first=False), leaf(table, "fresh i32", 1)
+    choices, n = Choices(Policy(first_way=False)), leaf(table, "fresh i32", 1)
     choices.assume(_asked("sge", n, 3))
     assert not choices.holds(_asked("slt", n, 3), True)
     with pytest.raises(Guessed):
@@ -181,7 +181,7 @@ def test_a_number_keeps_its_value_where_the_other_ways_are_taken() -> None:
     """One side ends with the first number that is no tile: so does the other, or it waits for ever."""
     table: dict[Any, Any] = {}
     tile = leaf(table, "fresh i32", 1)
-    first, other = Choices(first=True), Choices(first=False)
+    first, other = Choices(Policy(first_way=True)), Choices(Policy(first_way=False))
     assert first.holds(_asked("sge", tile, 6), True) and other.holds(_asked("sge", tile, 6), True)
     assert first.holds(_asked("sgt", tile, 6), True)
     assert not other.holds(_asked("sgt", tile, 6), True)
@@ -189,7 +189,7 @@ def test_a_number_keeps_its_value_where_the_other_ways_are_taken() -> None:
 
 def test_lanes_that_cannot_agree_are_not_judged() -> None:
     table: dict[Any, Any] = {}
-    choices, n = Choices(first=True), leaf(table, "fresh i32", 1)
+    choices, n = Choices(Policy(first_way=True)), leaf(table, "fresh i32", 1)
     lane = Lanes([*range(32)])
     assert choices.holds(_asked("slt", combine("add", n, lane), 40))
     assert choices.holds(_asked("sge", n, 0))
@@ -203,11 +203,11 @@ def test_lanes_that_a_condition_names_are_taken_apart_from_its_data() -> None:
     table: dict[Any, Any] = {}
     n, few = leaf(table, "fresh i32", 1), Lanes([1] * 4 + [0] * 28)
     greater = _asked("sgt", n, 3)
-    assert Choices(first=True).lanes(combine("and", greater, few)) == few
-    assert Choices(first=False).lanes(combine("and", greater, few)) == 0
-    assert Choices(first=True).lanes(combine("or", few, greater)) == 1
-    assert Choices(first=False).lanes(combine("or", few, greater)) == few
-    assert Choices(first=True).lanes(combine("xor", combine("and", few, greater), 1)) == 1 - few
+    assert Choices(Policy(first_way=True)).lanes(combine("and", greater, few)) == few
+    assert Choices(Policy(first_way=False)).lanes(combine("and", greater, few)) == 0
+    assert Choices(Policy(first_way=True)).lanes(combine("or", few, greater)) == 1
+    assert Choices(Policy(first_way=False)).lanes(combine("or", few, greater)) == few
+    assert Choices(Policy(first_way=True)).lanes(combine("xor", combine("and", few, greater), 1)) == 1 - few
 
 
 @nvb.kernel("sm_90", threads=64)

@@ -9,7 +9,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import f16, f32, i32
 from nvbackend.dry_run.machine import model
-from nvbackend.dry_run.machine.choices import Choices
+from nvbackend.dry_run.machine.choices import Choices, Policy
 from nvbackend.dry_run.values.unknown import combine, leaf
 
 _MOST = 150_000
@@ -81,7 +81,7 @@ def test_the_search_for_numbers_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_then_a_choice_is_made_by_the_numbers_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     table: dict[Any, Any] = {}
     first, second = (combine("icmp sgt i32", leaf(table, "fresh i32", one), 3) for one in (1, 2))
-    choices = Choices(first=True)
+    choices = Choices(Policy(first_way=True))
     assert choices.holds(first)
     monkeypatch.setattr(model, "ENOUGH", 0)
     assert not choices.holds(second)

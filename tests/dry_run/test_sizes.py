@@ -21,9 +21,9 @@ def tried(build: Any) -> list[dict[str, int]]:
     seen: list[dict[str, int]] = []
     run = launches.run
 
-    def note(program: Any, launch: Any, make: Any, scalars: dict[str, int], **options: Any) -> Any:
+    def note(program: Any, launch: Any, make: Any, scalars: dict[str, int], policy: Any) -> Any:
         seen.append(dict(scalars))
-        return run(program, launch, make, scalars, **options)
+        return run(program, launch, make, scalars, policy)
 
     with mock.patch.object(launches, "run", note):
         build()

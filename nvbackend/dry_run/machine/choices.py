@@ -6,10 +6,33 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.values.unknown import Expression, Unknown, combine
 
 if TYPE_CHECKING:
     from nvbackend.dry_run.machine.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How a run settles what the program leaves open: which warp runs next, and numbers that nothing says."""
+
+    latest_first: bool = False
+    """Whether the warp that became ready last runs next; else the one that has waited longest."""
+    first_way: bool = True
+    """The value of conditions about which nothing is known."""
+    whole: bool = False
+    """Whether loops whose rounds are numbers of memory make a number of them that many others divide, and such numbers
+    say how many bytes are copied: the least ones for that."""
+    above: bool = False
+    """Whether these numbers are looked for from above, so that they are the greatest."""
+    mixed: bool = False
+    """Whether of branches on numbers of memory each third one goes the other way."""
+
+
+USUAL = Policy()
+MANY_OF_MEMORY = 3 << 9
+"""Numbers of global memory in a run that comes to the right ones from above: more than loops make rounds."""
 
 
 class Guessed(Exception):
@@ -17,12 +40,12 @@ class Guessed(Exception):
 
 
 class Choices:
-    """The choices of one run: a condition about which nothing is known has the value `first`."""
+    """The choices of one run."""
 
-    def __init__(self, *, first: bool, begins: int = 0, mixed: bool = False) -> None:
-        self._first = first
-        self._begins = begins
-        self._mixed = mixed
+    def __init__(self, policy: Policy) -> None:
+        self._first = policy.first_way
+        self._begins = MANY_OF_MEMORY if policy.above else 0
+        self._mixed = policy.mixed
         self.of_places = 0
         """How many conditions of branches were about numbers of global memory; where it is `mixed`, each third one of
         them does not hold."""

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from nvbackend.dry_run.machine.aside import Aside
-from nvbackend.dry_run.machine.choices import Choices, Guessed
+from nvbackend.dry_run.machine.choices import Choices, Guessed, Policy
 from nvbackend.dry_run.machine.fiber import Fiber, Meeting, Warp
 from nvbackend.dry_run.machine.memory import SharedNumbers
 from nvbackend.dry_run.machine.operands import OF_PHASES, common, give, operand_of
@@ -33,8 +33,6 @@ UNKNOWN_ROUNDS = 2
 how often it comes round in that."""
 WHOLE_ROUNDS = 24
 """Rounds where that is a number of global memory, in a run with one that many others divide."""
-MANY_OF_MEMORY = 3 << 9
-"""Numbers of global memory in a run that comes to the right ones from above: more than loops make rounds."""
 RECORDED = 10
 """What a recorded instruction costs, in LLVM instructions."""
 OWN = 4
@@ -54,7 +52,7 @@ class OverBudget(Exception):
 
 
 class Machine:
-    """One run of `program` with `scalars`, judged by `protocols`; `steps` may be executed."""
+    """One run of `program` with `scalars`, judged by `protocols`; it may take `steps`, in LLVM instructions."""
 
     def __init__(
         self,
@@ -63,15 +61,10 @@ class Machine:
         protocols: Protocols,
         scalars: Mapping[str, int],
         steps: int,
-        *,
-        latest_first: bool = False,
-        first_way: bool = True,
-        whole: bool = False,
-        above: bool = False,
-        mixed: bool = False,
+        policy: Policy,
     ) -> None:
-        self._rounds_of_memory = WHOLE_ROUNDS if whole else UNKNOWN_ROUNDS
-        self._is_whole = whole
+        self._policy = policy
+        self._rounds_of_memory = WHOLE_ROUNDS if policy.whole else UNKNOWN_ROUNDS
         self.asks_for_sizes = False
         """Whether numbers of memory say how many bytes are copied, or which phase of which mbarrier is meant."""
         self._buffers = program.buffers()
@@ -94,14 +87,13 @@ class Machine:
         self._blocked: list[tuple[Fiber, ...]] = []
         self._parked: list[tuple[Fiber, Meeting]] = []
         self._gathered: dict[tuple[int, int], list[Fiber]] = {}
-        self.choices = Choices(first=first_way, begins=MANY_OF_MEMORY if above else 0, mixed=mixed)
-        self._aside = Aside(program, first_way)
+        self.choices = Choices(policy)
+        self._aside = Aside(program, policy.first_way)
         self.ways: Ways = set()
         self.reached: set[int] = {0}
         """The blocks that some lane executed."""
         self.last_rounds = When()
         """Where a run was that took too many steps."""
-        self._latest_first = latest_first
         self.parted = False
         """Whether lanes that wait for others of their warp continued without them, because nothing else could run."""
         self.steps = 0
@@ -129,7 +121,7 @@ class Machine:
         while self._ready or self._blocked or self._parked or self._waits_for_others():
             while self._ready:
                 try:
-                    self._run(self._ready.pop() if self._latest_first else self._ready.popleft())
+                    self._run(self._ready.pop() if self._policy.latest_first else self._ready.popleft())
                 except Guessed:
                     self._guesses = True
             if (self._blocked or self._parked or self._waits_for_others()) and not self._try_blocked():
@@ -301,7 +293,7 @@ class Machine:
         if name not in OF_PHASES or not isinstance(value, Unknown):
             return value
         self.asks_for_sizes = True
-        number = self.choices.number(value) if self._is_whole else None
+        number = self.choices.number(value) if self._policy.whole else None
         return value if number is None else number
 
     # -- control flow -------------------------------------------------------------------------------------------------
@@ -432,7 +424,7 @@ class Machine:
         of_memory = self.choices.is_of_memory(condition)
         self.is_of_memory |= of_memory
         wanted = self._rounds_of_memory if of_memory else UNKNOWN_ROUNDS * max(1, self._buffers[loop])
-        if of_memory and self._is_whole and not rounds:
+        if of_memory and self._policy.whole and not rounds:
             self.choices.settle_far(condition, goes_on, SETTLED_ROUNDS - 1)
         found = self.choices.holds(condition, goes_on == (rounds < wanted))
         self.is_cut_short |= found != goes_on and rounds < self._buffers[loop] and not of_memory
