@@ -10,7 +10,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import f32
-from nvbackend.builder.scopes import lines
+from nvbackend.builder.lower import lines
 from nvbackend.cli import main
 from nvbackend.codegen.looking.listings import ptx_lines, sass_lines
 from nvbackend.codegen.ptxas_messages import diagnose

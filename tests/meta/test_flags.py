@@ -13,7 +13,7 @@ import nvbackend as nvb
 from nvbackend import f32
 
 PACKAGE = Path(nvb.__file__).parent
-OF_NUMBERS = {"nvbackend/builder/scopes/loop_hints.py"}
+OF_NUMBERS = {"nvbackend/builder/lower/loop_hints.py"}
 """Where 1 is not True: the copies of a loop's body."""
 CHECKED = {("nvbackend/builder/kernel/definition.py", "check")}
 """What its call refuses to be anything but a bool."""

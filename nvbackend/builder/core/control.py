@@ -10,10 +10,10 @@ from llvmlite import ir
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.variables import make_variable
 from nvbackend.builder.lower.conversions import Number
+from nvbackend.builder.lower.loop_hints import Unroll, ask, check_unroll
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import Body, Region, Storage, with_block
 from nvbackend.builder.scopes.function_rules import RESULT
-from nvbackend.builder.scopes.loop_hints import Unroll, ask, check_unroll
 from nvbackend.builder.thread_tables.tables import ThreadSet
 from nvbackend.builder.value_tracking.execution import Merged, in_first_round
 from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value

@@ -8,7 +8,9 @@ from types import MappingProxyType
 
 from llvmlite import ir
 
+from nvbackend.builder.lower import registers
 from nvbackend.builder.lower.conversions import llvm_type
+from nvbackend.builder.lower.live_builder import LiveBuilder
 from nvbackend.builder.lower.lowering import (
     Operands,
     check_operands,
@@ -21,9 +23,9 @@ from nvbackend.builder.lower.lowering import (
     values_of,
 )
 from nvbackend.builder.lower.pointers import base_of
-from nvbackend.builder.scopes import registers, rules
+from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.allow import Allowances
-from nvbackend.builder.scopes.blocks import LiveBuilder, PendingBlocks, Region, Storage
+from nvbackend.builder.scopes.blocks import PendingBlocks, Region, Storage
 from nvbackend.builder.scopes.in_functions import Functions, check_in_function
 from nvbackend.builder.scopes.names import check_name
 from nvbackend.builder.value_tracking.addresses.operands import OperandTracking, is_checked

@@ -1,1 +1,1 @@
-"""The kernel builder itself, the `kernel` decorator, and `attach`."""
+"""The kernel builder itself, and the `kernel` decorator."""

@@ -27,10 +27,10 @@ from nvbackend.builder.kernel.operations import Operations
 from nvbackend.builder.kernel.owners import claim, owner_faults
 from nvbackend.builder.lower.conversions import llvm_type
 from nvbackend.builder.lower.modules import NamingModule
+from nvbackend.builder.lower.registers import FunctionNames
 from nvbackend.builder.lower.text import text_of_module
 from nvbackend.builder.ops.groups import of_whole_calls
 from nvbackend.builder.scopes.names import check_kernel_meaning, is_ptx_name, suggested_kernel_name
-from nvbackend.builder.scopes.registers import FunctionNames
 from nvbackend.builder.scopes.rules import FINISHED, KERNEL_NAME
 from nvbackend.builder.tiles.mma.unread import work_for_nothing
 from nvbackend.builder.values.math_policy import MathPolicy

@@ -9,11 +9,11 @@ from typing import Any
 from llvmlite import ir
 from llvmlite.ir.instructions import CallInstrAttributes, FastMathFlags
 
+from nvbackend.builder.lower.live_builder import foreign_owner
 from nvbackend.builder.lower.modules import struct_type
 from nvbackend.builder.lower.pointers import pointer_to
+from nvbackend.builder.lower.registers import Register, members
 from nvbackend.builder.scopes import rules
-from nvbackend.builder.scopes.blocks import foreign_owner
-from nvbackend.builder.scopes.registers import Register, members
 from nvbackend.diagnostics import Diagnostic, WrongKind, printed, raise_all, with_article
 from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, RegisterClass, Role, Row, RowOperand
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from nvbackend.builder.scopes.blocks import LiveBuilder
-from nvbackend.builder.scopes.registers import ByteStep
+from nvbackend.builder.lower.live_builder import LiveBuilder
+from nvbackend.builder.lower.registers import ByteStep
 
 _NUMBER, _WORD = ir.IntType(32), ir.IntType(64)
 _NUMBERS = 1 << _NUMBER.width

@@ -13,7 +13,7 @@ from typing import Any
 from llvmlite import ir
 
 from nvbackend.builder.lower.lowering import AsmCall, TypedCall
-from nvbackend.builder.scopes.registers import ByteStep, Load, Member, Operation, Slot, Store
+from nvbackend.builder.lower.registers import ByteStep, Load, Member, Operation, Slot, Store
 
 
 def text_of_module(module: ir.Module) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import f32, i32, runtime
-from nvbackend.builder.scopes.loop_hints import check_unroll
+from nvbackend.builder.lower.loop_hints import check_unroll
 
 
 def kernel(unroll, *, rounds=None, together=False, wide=False, **promised):

@@ -12,7 +12,7 @@ from llvmlite import ir
 
 import nvbackend as nvb
 from nvbackend import i32, u32
-from nvbackend.builder.scopes.lines import Lines
+from nvbackend.builder.lower.lines import Lines
 from nvbackend.codegen.llvm import compile_ir
 from nvbackend.codegen.stages.inlined import FIRST_KEY, LAST_KEY, OUTERMOST, TABLE
 from nvbackend.codegen.toolchain import find_disassembler

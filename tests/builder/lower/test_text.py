@@ -9,9 +9,9 @@ import pytest
 from llvmlite import ir
 
 import nvbackend as nvb
+from nvbackend.builder.lower import registers
 from nvbackend.builder.lower.lowering import AsmCall, TypedCall
 from nvbackend.builder.lower.text import _WRITTEN, text_of_module
-from nvbackend.builder.scopes import registers
 from samples import hopper_gemm
 
 FLOAT, BIT, INTEGER, POINTER = ir.FloatType(), ir.IntType(1), ir.IntType(32), ir.PointerType(addrspace=3)

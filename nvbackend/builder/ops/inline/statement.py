@@ -16,12 +16,12 @@ from nvbackend.builder.core.access import check_writable
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.lower.conversions import is_packed, llvm_type
+from nvbackend.builder.lower.live_builder import owner_of
 from nvbackend.builder.ops.inline import effects as of_text
 from nvbackend.builder.ops.inline.rules import EFFECTS, INSTRUCTION, OPERAND
 from nvbackend.builder.ops.inline.text import check_assembled, statements_of, whole_text
 from nvbackend.builder.ops.inline.unset import read_unset, written
 from nvbackend.builder.scopes import rules
-from nvbackend.builder.scopes.blocks import owner_of
 from nvbackend.builder.values.values import CLUSTER_SPACE, GLOBAL_SPACE, Arithmetic, Value, as_value
 from nvbackend.codegen.ptxas_messages import ERROR as PTXAS_ERROR
 from nvbackend.diagnostics import DiagnosticError, caller_location, printed

@@ -7,7 +7,7 @@ import itertools
 import pytest
 from llvmlite import ir
 
-from nvbackend.builder.scopes import registers
+from nvbackend.builder.lower import registers
 
 KIND = ir.IntType(32)
 STRUCT = ir.LiteralStructType([ir.FloatType(), KIND])

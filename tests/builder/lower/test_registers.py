@@ -9,9 +9,9 @@ import llvmlite.binding as llvm
 import pytest
 from llvmlite import ir
 
+from nvbackend.builder.lower import registers
+from nvbackend.builder.lower.live_builder import _OPERATIONS, LiveBuilder
 from nvbackend.builder.lower.text import text_of_module
-from nvbackend.builder.scopes import registers
-from nvbackend.builder.scopes.blocks import _OPERATIONS, LiveBuilder
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.diagnostics.location import CallerChain
 
