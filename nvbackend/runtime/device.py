@@ -1,17 +1,19 @@
-"""The current device, in numba-cuda's current context: limits, loading, attributes, launches, synchronisation."""
+"""The current device, in numba-cuda's context: what it can run, loading, attributes, launches, synchronisation."""
 
 from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
 from typing import Any, Protocol
 
+from nvbackend.diagnostics import Diagnostic
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.isel.machine.assertions import place_name
+from nvbackend.isel.target.target import Target
 from nvbackend.runtime.driver import bindings, call, core, no_gpu_reason, numba_cuda
-from nvbackend.runtime.rules import NO_GPU
-from nvbackend.signature import Shape
+from nvbackend.runtime.rules import ARCHITECTURE, NO_GPU, SHARED_MEMORY, THREADS
+from nvbackend.signature import Shape, Signature
 
 _EARLY = "programmatic_stream_serialization"
 """cuda.core's option for launches that start before the grids before them have ended."""
@@ -52,6 +54,53 @@ class Configuration:
     cluster: Shape
     shared_bytes: int
     overlaps: bool = False
+
+
+def runs_on(target: Target, capability: tuple[int, int], *, as_ptx: bool = False) -> bool:
+    """Whether code of `target` runs on a device: `a` targets on that chip alone, `f` targets within their family from
+    that chip on, plain ones on its major version from that chip on, and as PTX on every later chip.
+
+    Source: CUDA C++ Programming Guide, Binary Compatibility and PTX Compatibility.
+    """
+    wanted = divmod(target.number, 10)
+    if target.suffix == "a":
+        return capability == wanted
+    if as_ptx and not target.suffix:
+        return capability >= wanted
+    return capability[0] == wanted[0] and capability[1] >= wanted[1]
+
+
+def check_architecture(kernel: str, target: Target, device: DeviceLimits, *, as_ptx: bool) -> Iterator[Diagnostic]:
+    """launch.architecture where the device cannot run code of `target`."""
+    if not runs_on(target, device.capability, as_ptx=as_ptx):
+        major, minor = device.capability
+        yield ARCHITECTURE.diagnose(
+            kernel=kernel,
+            target=target,
+            device=device.name,
+            capability=f"{major}.{minor}",
+            nearest=f"sm_{major}{minor}" + ("a" if target.suffix and major >= 9 else ""),
+        )
+
+
+def check_resources(signature: Signature, device: DeviceLimits, kernel: KernelLimits) -> Iterator[Diagnostic]:
+    """launch.threads and launch.shared-memory where the kernel's launch bounds exceed the device or its registers."""
+    bounds = signature.bounds
+    most = min(device.threads, kernel.threads)
+    if not 1 <= bounds.threads <= most:
+        because = "its registers allow no more" if kernel.threads < device.threads else f"the limit of {device.name}"
+        yield THREADS.diagnose(kernel=signature.name, threads=bounds.threads, most=most, because=because)
+    total = bounds.dynamic_shared_bytes + kernel.static_shared_bytes
+    if total > device.shared_bytes:
+        yield SHARED_MEMORY.diagnose(
+            kernel=signature.name,
+            dynamic=bounds.dynamic_shared_bytes,
+            static=kernel.static_shared_bytes,
+            total=total,
+            device=device.name,
+            most=device.shared_bytes,
+            excess=total - device.shared_bytes,
+        )
 
 
 class Device(Protocol):

@@ -18,19 +18,10 @@ from nvbackend.runtime import tensor_map
 from nvbackend.runtime.apart import pairs_apart
 from nvbackend.runtime.arguments import Binder, Bound
 from nvbackend.runtime.arrays import describe
-from nvbackend.runtime.device import CudaDevice, Device, DeviceLimits, KernelLimits
+from nvbackend.runtime.device import CudaDevice, Device, check_architecture, check_resources, runs_on
 from nvbackend.runtime.driver import driver_errors, no_gpu_reason
 from nvbackend.runtime.launch import Grid, Launches, LaunchRecord, PreparedLaunch, is_argument, watch
-from nvbackend.runtime.rules import (
-    ARCHITECTURE,
-    DEVICE_NAME,
-    GRID,
-    LOAD_FAILED,
-    NOT_COMPILED,
-    SHARED_MEMORY,
-    SIMULATOR_OPTION,
-    THREADS,
-)
+from nvbackend.runtime.rules import DEVICE_NAME, GRID, LOAD_FAILED, NOT_COMPILED, SIMULATOR_OPTION
 from nvbackend.runtime.simulated import SimulatedBinder, SimulatedDevice, places_of, say_where
 from nvbackend.runtime.streams import CU_STREAM_PER_THREAD, stream_handle
 from nvbackend.signature import Signature, TensorMap
@@ -401,50 +392,3 @@ def _check_maps(signature: Signature) -> Iterator[Diagnostic]:
     for parameter in signature.parameters:
         if isinstance(parameter.type, TensorMap):
             yield from tensor_map.check_tensor_map(parameter.name, parameter.type)
-
-
-def runs_on(target: Target, capability: tuple[int, int], *, as_ptx: bool = False) -> bool:
-    """Whether code of `target` runs on a device: `a` targets on that chip alone, `f` targets within their family from
-    that chip on, plain ones on its major version from that chip on, and as PTX on every later chip.
-
-    Source: CUDA C++ Programming Guide, Binary Compatibility and PTX Compatibility.
-    """
-    wanted = divmod(target.number, 10)
-    if target.suffix == "a":
-        return capability == wanted
-    if as_ptx and not target.suffix:
-        return capability >= wanted
-    return capability[0] == wanted[0] and capability[1] >= wanted[1]
-
-
-def check_architecture(kernel: str, target: Target, device: DeviceLimits, *, as_ptx: bool) -> Iterator[Diagnostic]:
-    """launch.architecture where the device cannot run code of `target`."""
-    if not runs_on(target, device.capability, as_ptx=as_ptx):
-        major, minor = device.capability
-        yield ARCHITECTURE.diagnose(
-            kernel=kernel,
-            target=target,
-            device=device.name,
-            capability=f"{major}.{minor}",
-            nearest=f"sm_{major}{minor}" + ("a" if target.suffix and major >= 9 else ""),
-        )
-
-
-def check_resources(signature: Signature, device: DeviceLimits, kernel: KernelLimits) -> Iterator[Diagnostic]:
-    """launch.threads and launch.shared-memory where the kernel's launch bounds exceed the device or its registers."""
-    bounds = signature.bounds
-    most = min(device.threads, kernel.threads)
-    if not 1 <= bounds.threads <= most:
-        because = "its registers allow no more" if kernel.threads < device.threads else f"the limit of {device.name}"
-        yield THREADS.diagnose(kernel=signature.name, threads=bounds.threads, most=most, because=because)
-    total = bounds.dynamic_shared_bytes + kernel.static_shared_bytes
-    if total > device.shared_bytes:
-        yield SHARED_MEMORY.diagnose(
-            kernel=signature.name,
-            dynamic=bounds.dynamic_shared_bytes,
-            static=kernel.static_shared_bytes,
-            total=total,
-            device=device.name,
-            most=device.shared_bytes,
-            excess=total - device.shared_bytes,
-        )

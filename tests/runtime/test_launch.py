@@ -13,8 +13,7 @@ import pytest
 from nvbackend import runtime
 from nvbackend.intrinsics.row import types
 from nvbackend.isel.target.target import Target, target_names
-from nvbackend.runtime.device import Configuration, DeviceLimits, KernelLimits
-from nvbackend.runtime.module import runs_on
+from nvbackend.runtime.device import Configuration, DeviceLimits, KernelLimits, runs_on
 from nvbackend.runtime.streams import same_stream, stream_handle
 from nvbackend.signature import Pointer, Scalar, Signature, TensorMap
 from tests.support.process import python_output
