@@ -149,20 +149,29 @@ def _made(mutation: type[Mutation]) -> Any:
     return type("Mutated", (mutation,), {"changed": False, "calls": {}, "__module__": mutation.__module__})
 
 
+def mutated(definition: KernelDefinition, mutation: type[Mutation]) -> Mutation:
+    """The builder after the kernel's function, with the mistake in it. Raises what its calls raise."""
+    return _built(definition, _made(mutation))
+
+
+def _built(definition: KernelDefinition, builder: type[Mutation]) -> Mutation:
+    k = builder(
+        definition.name,
+        builder.target_of(definition.target),
+        threads=definition.threads,
+        cluster=definition.cluster,
+        min_ctas=definition.min_ctas,
+        max_registers=definition.max_registers,
+        parameters=builder.parameters_of(definition.parameters()),
+    )
+    definition._function(k, *k.arguments)
+    return k
+
+
 def _verdict(definition: KernelDefinition, builder: type[Mutation]) -> Verdict:
     found: Sequence[Diagnostic]
     try:
-        k = builder(
-            definition.name,
-            builder.target_of(definition.target),
-            threads=definition.threads,
-            cluster=definition.cluster,
-            min_ctas=definition.min_ctas,
-            max_registers=definition.max_registers,
-            parameters=builder.parameters_of(definition.parameters()),
-        )
-        definition._function(k, *k.arguments)
-        found = k.finish().diagnostics
+        found = _built(definition, builder).finish().diagnostics
     except DiagnosticError as error:
         found = error.diagnostics
     return Verdict(builder.changed, tuple(found))

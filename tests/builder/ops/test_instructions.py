@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
-import nvbackend as nvb
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.intrinsics import spellings
 from nvbackend.intrinsics.row.types import f32, u32, u64
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import cluster, mbarrier, mbarrier_phases
 from nvbackend.signature import Parameter, Pointer
+from tests.support.said import rule_here
 
 
 class Using:
@@ -30,14 +28,6 @@ class Using:
 def generic(row):
     (found,) = [one for one in spellings.other_spellings(row) if one.axes["spelling"] == "generic"]
     return found
-
-
-def broken(call):
-    with pytest.raises(nvb.DiagnosticError) as caught:
-        call()
-    (diagnostic,) = caught.value.diagnostics
-    assert diagnostic.location.file == __file__
-    return diagnostic.rule_id
 
 
 def test_a_shared_address_becomes_a_generic_one_where_the_row_wants_it():
@@ -73,8 +63,8 @@ def test_an_address_in_global_memory_is_its_own_generic_address():
 def test_what_the_row_does_not_take_is_refused():
     u = Using("sm_80", cluster=1)
     k, row = u.k, generic(mbarrier.init())
-    assert broken(lambda: k.instruction(row, barrier=u.barrier)) == "instruction.operands"
-    assert broken(lambda: k.instruction(row, barrier=u.barrier, count=1, bytes=2)) == "instruction.operands"
-    assert broken(lambda: k.instruction(row, barrier=u.barrier, count=[1, 2])) == "instruction.operands"
-    assert broken(lambda: k.instruction(row, barrier=u.barrier, count=k.const(1.0, f32))) == "value.type"
-    assert broken(lambda: k.instruction(sync.elect(), mask=1)) == "target.feature"
+    assert rule_here(lambda: k.instruction(row, barrier=u.barrier)) == "instruction.operands"
+    assert rule_here(lambda: k.instruction(row, barrier=u.barrier, count=1, bytes=2)) == "instruction.operands"
+    assert rule_here(lambda: k.instruction(row, barrier=u.barrier, count=[1, 2])) == "instruction.operands"
+    assert rule_here(lambda: k.instruction(row, barrier=u.barrier, count=k.const(1.0, f32))) == "value.type"
+    assert rule_here(lambda: k.instruction(sync.elect(), mask=1)) == "target.feature"

@@ -11,6 +11,7 @@ import nvbackend as nvb
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.intrinsics.row.types import f32, s8, u8, u16, u32, u64
 from nvbackend.signature import Parameter, Pointer
+from tests.support.said import rule_here
 
 
 class Using:
@@ -24,14 +25,6 @@ class Using:
 
     def ptx(self):
         return re.sub(r"[ \t]+", " ", self.k.finish(check=False).compile().ptx)
-
-
-def broken(call):
-    with pytest.raises(nvb.DiagnosticError) as caught:
-        call()
-    (diagnostic,) = caught.value.diagnostics
-    assert diagnostic.location.file == __file__
-    return diagnostic.rule_id
 
 
 def test_barriers_fences_and_grids():
@@ -131,7 +124,7 @@ def test_what_completes_on_a_barrier_wants_one(call):
     u = Using("sm_100a")
     call(u, u.barrier)
     for place in (u.out, u.shared.byte_offset(4)):
-        assert broken(lambda at=place: call(u, at)) == "mbarrier.address"
+        assert rule_here(lambda at=place: call(u, at)) == "mbarrier.address"
 
 
 @pytest.mark.parametrize("size", range(-16, 33))
@@ -140,7 +133,7 @@ def test_what_st_bulk_clears(size):
     u = Using("sm_100a")
     if size < 0 or size % 8:
         rule = "value.constant" if size < 0 else "cache.cleared"
-        assert broken(lambda: u.k.bulk.clear_shared(u.shared, size)) == rule
+        assert rule_here(lambda: u.k.bulk.clear_shared(u.shared, size)) == rule
     else:
         u.k.bulk.clear_shared(u.shared, size)
 
@@ -148,20 +141,20 @@ def test_what_st_bulk_clears(size):
 def test_what_can_not_be_is_told_by_its_rule():
     u = Using("sm_100a")
     k = u.k
-    assert broken(lambda: k.cache.discard(u.out)) == "cache.line"
-    assert broken(lambda: k.cache.apply_priority(u.out)) == "cache.line"
-    assert broken(lambda: k.cache.policy_of_range(u.out, 256, 128, "L2::evict_last")) == "cache.policy-range"
-    assert broken(lambda: k.bulk.clear_shared(u.shared, 12)) == "cache.cleared"
-    assert broken(lambda: k.bulk.clear_shared(u.shared.byte_offset(4), 16)) == "cache.cleared"
-    assert broken(lambda: k.nanosleep(2_000_000)) == "nanosleep.range"
-    assert broken(lambda: k.barrier.arrive(16, 32)) == "barrier.id"
-    assert broken(lambda: k.barrier.arrive(1, 33)) == "barrier.threads"
-    assert broken(lambda: k.barrier.arrive(1, k.threads + 32)) == "barrier.waits"
-    assert broken(lambda: k.mbarrier.expect_tx(u.barrier, -1)) == "mbarrier.expect-tx"
-    assert broken(lambda: k.mbarrier.complete_tx(u.out, 16)) == "mbarrier.address"
-    assert broken(lambda: k.mbarrier.arrive(u.barrier, count=0, no_complete=True)) == "mbarrier.count"
-    assert broken(lambda: k.mbarrier.arrive(u.barrier, expect_tx=1 << 20)) == "mbarrier.expect-tx"
-    assert broken(lambda: k.mbarrier.inval(u.shared.byte_offset(4))) == "mbarrier.address"
+    assert rule_here(lambda: k.cache.discard(u.out)) == "cache.line"
+    assert rule_here(lambda: k.cache.apply_priority(u.out)) == "cache.line"
+    assert rule_here(lambda: k.cache.policy_of_range(u.out, 256, 128, "L2::evict_last")) == "cache.policy-range"
+    assert rule_here(lambda: k.bulk.clear_shared(u.shared, 12)) == "cache.cleared"
+    assert rule_here(lambda: k.bulk.clear_shared(u.shared.byte_offset(4), 16)) == "cache.cleared"
+    assert rule_here(lambda: k.nanosleep(2_000_000)) == "nanosleep.range"
+    assert rule_here(lambda: k.barrier.arrive(16, 32)) == "barrier.id"
+    assert rule_here(lambda: k.barrier.arrive(1, 33)) == "barrier.threads"
+    assert rule_here(lambda: k.barrier.arrive(1, k.threads + 32)) == "barrier.waits"
+    assert rule_here(lambda: k.mbarrier.expect_tx(u.barrier, -1)) == "mbarrier.expect-tx"
+    assert rule_here(lambda: k.mbarrier.complete_tx(u.out, 16)) == "mbarrier.address"
+    assert rule_here(lambda: k.mbarrier.arrive(u.barrier, count=0, no_complete=True)) == "mbarrier.count"
+    assert rule_here(lambda: k.mbarrier.arrive(u.barrier, expect_tx=1 << 20)) == "mbarrier.expect-tx"
+    assert rule_here(lambda: k.mbarrier.inval(u.shared.byte_offset(4))) == "mbarrier.address"
     for call in (
         lambda: k.mbarrier.arrive(u.barrier, count=1, expect_tx=16),
         lambda: k.mbarrier.arrive(u.barrier, rank=1, state=True),
@@ -186,7 +179,7 @@ def test_what_can_not_be_is_told_by_its_rule():
         lambda: k.bulk.reduce(u.shared, u.shared, 16, "add", "u32", rank=1),
         lambda: k.warp.match("any", k.thread_id(), equal=True),
     ):
-        assert broken(call) == "instruction.variant"
+        assert rule_here(call) == "instruction.variant"
 
 
 @pytest.mark.parametrize("given", [*itertools.product([False, True], repeat=4)], ids=str)
@@ -207,7 +200,7 @@ def test_which_operands_a_store_to_each_space_takes(space, given):
     if given in legal[space]:
         store()
     else:
-        assert broken(store) == "instruction.variant"
+        assert rule_here(store) == "instruction.variant"
 
 
 @pytest.mark.parametrize(
@@ -225,14 +218,14 @@ def test_numbers_of_cp_async_are_checked_at_the_call(more, rule):
     if rule is None:
         u.k.cp_async.copy(u.shared, u.out, 16, **more)
     else:
-        assert broken(lambda: u.k.cp_async.copy(u.shared, u.out, 16, **more)) == rule
+        assert rule_here(lambda: u.k.cp_async.copy(u.shared, u.out, 16, **more)) == rule
 
 
 def test_an_older_chip_is_told():
     u = Using("sm_90a")
-    assert broken(lambda: u.k.bulk.clear_shared(u.shared, 64)) == "target.feature"
-    assert broken(lambda: u.k.tcgen05.alloc(u.out.bytes.bitcast(u64), 32)) == "target.feature"
-    assert broken(lambda: u.k.tcgen05.commit(u.out.bytes.bitcast(u64))) == "target.feature"
+    assert rule_here(lambda: u.k.bulk.clear_shared(u.shared, 64)) == "target.feature"
+    assert rule_here(lambda: u.k.tcgen05.alloc(u.out.bytes.bitcast(u64), 32)) == "target.feature"
+    assert rule_here(lambda: u.k.tcgen05.commit(u.out.bytes.bitcast(u64))) == "target.feature"
 
 
 def test_a_rank_without_a_cluster_is_this_cta():
@@ -241,7 +234,7 @@ def test_a_rank_without_a_cluster_is_this_cta():
     k.mbarrier.ready()
     k.mbarrier.arrive(barrier, rank=k.cluster.rank(), when=k.thread_id() == 0)
     k.mbarrier.arrive(barrier, rank=k.thread_id(), count=1, when=k.thread_id() == 0)
-    assert broken(lambda: k.mbarrier.arrive(barrier, rank=1)) == "cluster.rank"
+    assert rule_here(lambda: k.mbarrier.arrive(barrier, rank=1)) == "cluster.rank"
     opcodes = [one.opcode for one in k.finish().machine.instructions()]
     assert opcodes.count("mbarrier.arrive") == 2
     assert "mapa" not in opcodes

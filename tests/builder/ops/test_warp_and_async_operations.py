@@ -11,6 +11,7 @@ from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.intrinsics.row.types import f32, s32, u8, u32
 from nvbackend.signature import Parameter, Pointer
 from tests.support.barriers import barrier_of_somebody
+from tests.support.said import rule_here
 
 
 class Using:
@@ -24,14 +25,6 @@ class Using:
 
     def ptx(self):
         return re.sub(r"[ \t]+", " ", self.k.finish(check=False).compile().ptx)
-
-
-def broken(call):
-    with pytest.raises(nvb.DiagnosticError) as caught:
-        call()
-    (diagnostic,) = caught.value.diagnostics
-    assert diagnostic.location.file == __file__
-    return diagnostic.rule_id
 
 
 def test_lanes_exchange_vote_match_and_reduce():
@@ -273,18 +266,18 @@ def test_what_has_no_instruction_is_refused_at_the_call():
         lambda: k.cache.prefetch(u.out, "L3"),
         lambda: k.cache.policy("L2::evict_never"),
     ):
-        assert broken(call) == "instruction.variant"
-    assert broken(lambda: k.warp.reduce(["add"], lane)) == "call.argument"
-    assert broken(lambda: k.warp.reduce("max", lane.to(f32), absolute=True)) == "target.feature"
-    assert broken(lambda: k.warp.reduce("mean", lane)) == "reduce.operation"
-    assert broken(lambda: k.warp.reduce("and", lane.to(f32))) == "value.operation"
-    assert broken(lambda: k.warp.reduce(lambda a, b: a < b, lane)) == "value.type"
-    assert broken(lambda: k.warp.reduce(lambda a, b: (a[0], b[0], a[1]), (lane, lane))) == "value.type"
-    assert broken(lambda: k.warp.reduce("add", lane, width=12)) == "shuffle.lanes"
-    assert broken(lambda: k.warp.scan("add", lane, width=64)) == "shuffle.lanes"
-    assert broken(lambda: k.launch_control.try_cancel(u.shared, u.barrier)) == "target.feature"
-    assert broken(lambda: k.mbarrier.test(u.barrier, parity=2)) == "mbarrier.parity"
-    assert broken(lambda: k.barrier.reduce("or", lane < 1, 16)) == "barrier.id"
+        assert rule_here(call) == "instruction.variant"
+    assert rule_here(lambda: k.warp.reduce(["add"], lane)) == "call.argument"
+    assert rule_here(lambda: k.warp.reduce("max", lane.to(f32), absolute=True)) == "target.feature"
+    assert rule_here(lambda: k.warp.reduce("mean", lane)) == "reduce.operation"
+    assert rule_here(lambda: k.warp.reduce("and", lane.to(f32))) == "value.operation"
+    assert rule_here(lambda: k.warp.reduce(lambda a, b: a < b, lane)) == "value.type"
+    assert rule_here(lambda: k.warp.reduce(lambda a, b: (a[0], b[0], a[1]), (lane, lane))) == "value.type"
+    assert rule_here(lambda: k.warp.reduce("add", lane, width=12)) == "shuffle.lanes"
+    assert rule_here(lambda: k.warp.scan("add", lane, width=64)) == "shuffle.lanes"
+    assert rule_here(lambda: k.launch_control.try_cancel(u.shared, u.barrier)) == "target.feature"
+    assert rule_here(lambda: k.mbarrier.test(u.barrier, parity=2)) == "mbarrier.parity"
+    assert rule_here(lambda: k.barrier.reduce("or", lane < 1, 16)) == "barrier.id"
 
 
 @pytest.mark.parametrize("kind", ["numbers", "variables"])

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from nvbackend import DiagnosticError, FinishedKernel, Pointer, TensorMap
-from nvbackend.builder.kernel.definition import KernelDefinition
 from nvbackend.simulator import Simulator
 from samples import ampere_gemm, hopper_gemm
-from tests.mutations.mutation import Mutation
+from tests.mutations.mutation import Mutation, mutated
 from tests.mutations.table import name_of
 from tests.rules.registry import mutations
 
@@ -37,21 +36,6 @@ FOUND = {
 }
 SILENT = [(sample, mistake) for sample, name in FOUND for mistake in mutations() if name_of(mistake) == name]
 """The dry run of a build finds most of them, too."""
-
-
-def finished(definition: KernelDefinition, mutation: type[Mutation]) -> FinishedKernel:
-    builder = type("Mutated", (mutation,), {"changed": False, "calls": {}, "__module__": mutation.__module__})
-    k = builder(
-        definition.name,
-        builder.target_of(definition.target),
-        threads=definition.threads,
-        cluster=definition.cluster,
-        min_ctas=definition.min_ctas,
-        max_registers=definition.max_registers,
-        parameters=builder.parameters_of(definition.parameters()),
-    )
-    definition._function(k, *k.arguments)
-    return k.finish(check=False)
 
 
 class _Recorder:
@@ -87,7 +71,7 @@ def launched(sample: str, mutation: type[Mutation], seed: int) -> np.ndarray:
     generator = np.random.default_rng(1)
     a, b = (generator.integers(-3, 4, shape).astype(np.float16) for shape in ((m, k), (n, k)))
     module = SAMPLES[sample]
-    recorder = _Recorder(finished(module.gemm, mutation), seed)
+    recorder = _Recorder(mutated(module.gemm, mutation).finish(check=False), seed)
     kinds = [one.type.element for one in recorder.kernel.signature.parameters[:3]]
     c = np.zeros((m, n), kinds[2].numpy_dtype())
     module.launch(recorder, a, b, c)
