@@ -56,7 +56,7 @@ class Control:
         test = as_value(self._k, condition, pred)
         then, merge = self._k.new_block("then"), self._k.new_block("endif")
         branch = self._k.branch_if(test, then, merge)
-        before = dict(self._k.known)
+        before = dict(self._k.known.registers)
         chosen, others = self._k.execution.split(test.ir)
         crew, rest = self._k.execution.part(test.ir)
         anchor = None if crew is rest else self._k.regions[-1].anchor or branch.parent.name
@@ -68,7 +68,7 @@ class Control:
             yield
             leaves = self._k.exit_kind is not None
             self._k.branch(merge)
-            inside = self._k.known
+            inside = self._k.known.registers
         if leaves:
             self._k.execution.narrow(test.ir, holds=False)
         self._k.enter(merge, _unchanged(before, region) | _merged(test.ir, region.written, inside, before))
@@ -98,7 +98,7 @@ class Control:
             yield
             leaves = self._k.exit_kind is not None
             self._k.branch(last.merge)
-            outside = self._k.known
+            outside = self._k.known.registers
         if leaves:
             self._k.execution.narrow(last.test, holds=True)
         written = last.region.written | region.written
@@ -147,7 +147,7 @@ class Control:
             self._k.shared_counters.update(counter._storage.slots)
         header, body, latch, done = (self._k.new_block(part) for part in ("for", "for.body", "for.next", "for.end"))
         self._k.branch(header)
-        before = dict(self._k.known)
+        before = dict(self._k.known.registers)
         with self._k.region("range") as region:
             region.executing, region.rounds = self._k.regions[-2].executing, rounds
             self._k.anchors.loops[header.name] = region.location, "" if name == _COUNTER else name
@@ -172,7 +172,7 @@ class Control:
         self._k.check_live()
         body, done = self._k.new_block("loop"), self._k.new_block("loop.end")
         self._k.branch(body)
-        before = dict(self._k.known)
+        before = dict(self._k.known.registers)
         with self._k.region("loop") as region:
             region.executing = self._k.regions[-2].executing
             region.exit_block, region.next_block = done, body
@@ -224,7 +224,7 @@ class Control:
         Values that it gives back live in the region around.
         """
         self._last_if = None
-        before = dict(self._k.known)
+        before = dict(self._k.known.registers)
         around = self._k.regions[-1]
         first = self._k.new_block(body.name) if apart else None
         if first is not None:
@@ -244,7 +244,7 @@ class Control:
             if apart:
                 done = self._k.new_block("returned")
                 self._k.branch(done)
-                self._k.enter(done, self._k.known)
+                self._k.enter(done, self._k.known.registers)
         self._last_if = None
 
     def end(self, place: Location | None) -> None:
@@ -257,7 +257,7 @@ class Control:
             rules.ATTACH_BLOCK.fail(block=self._k.llvm.block.name, problem=problem, advice=advice)
         self._check_held("return_", None)
         with self._k.llvm.of_line(place):
-            self._k.flush()
+            self._k.known.store(self._k.llvm)
             self._k.pseudo(RETURN, place=place)
             self._k.llvm.ret_void()
         for region in self._k.regions:
@@ -289,7 +289,7 @@ class Control:
     def _has_content(self, block: ir.Block) -> bool:
         """Whether `block` has instructions or records, or a store is pending at its end."""
         recorded = self._k.machine.blocks.get(block.name)
-        return bool(block.instructions or self._k.dirty or (recorded and recorded.instructions))
+        return bool(block.instructions or not self._k.known.is_stored or (recorded and recorded.instructions))
 
     def _leave(self, kind: str, block: ir.Block | None) -> None:
         self._k.check_live()
@@ -304,7 +304,7 @@ class Control:
         stay = self._k.new_block("stay")
         self._k.branch_if(test, block, stay)
         self._k.execution.narrow(test.ir, holds=False)
-        self._k.enter(stay, self._k.known)
+        self._k.enter(stay, self._k.known.registers)
 
     def _check_held(self, exit_kind: str, loop: Region | None) -> None:
         """Raises pipeline.left where an exit from `loop`, or from the kernel, leaves a held block."""

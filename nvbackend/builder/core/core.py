@@ -32,8 +32,9 @@ from nvbackend.builder.value_tracking.addresses.operands import OperandTracking,
 from nvbackend.builder.value_tracking.addresses.peers import Peers
 from nvbackend.builder.value_tracking.addresses.places import Places
 from nvbackend.builder.value_tracking.addresses.thread_values import ThreadValues
-from nvbackend.builder.value_tracking.execution import Execution, Merged
+from nvbackend.builder.value_tracking.execution import Execution
 from nvbackend.builder.value_tracking.expressions.provenance import note_update
+from nvbackend.builder.value_tracking.known_registers import KnownRegisters
 from nvbackend.builder.value_tracking.uniformity import Choice, branches
 from nvbackend.builder.value_tracking.warp_indices import SharedIndex, unshare_parted
 from nvbackend.builder.values.accumulator import Accumulator
@@ -104,10 +105,7 @@ class Core(Uncopied):
         self.accumulators: list[Accumulator] = []
         self.places_of_atom: Callable[[int], TilePlaces | None] = lambda n: None  # noqa: ARG005
         """What knows the places of the elements of an accumulator of wgmma with N columns."""
-        self.known: dict[Storage, list[ir.Value]] = {}
-        """The registers of each storage, or what is known of them after an if."""
-        self.dirty: dict[Storage, None] = {}
-        self._cached_storage = cached_storage
+        self.known = KnownRegisters(self.execution, is_kept=cached_storage)
         self.exit_kind: str | None = None
         self.asked = PendingBlocks()
         self._choices: dict[str, Choice] = {}
@@ -334,8 +332,7 @@ class Core(Uncopied):
             self.function.blocks.remove(block)
         self.function.blocks.append(block)
         self.start(block)
-        self.known = dict(known or {})
-        self.dirty = {}
+        self.known.enter(known or {})
         self.exit_kind = None
 
     def branch(self, block: ir.Block) -> None:
@@ -343,7 +340,7 @@ class Core(Uncopied):
         self._check_whole()
         if self.exit_kind is not None:
             return
-        self.flush()
+        self.known.store(self.llvm)
         self.llvm.branch(block)
 
     def branch_if(
@@ -355,7 +352,7 @@ class Core(Uncopied):
     ) -> ir.Instruction:
         """End the current block with a branch; `rounds` are start, end and step of the counted loop that it heads."""
         self._check_whole()
-        self.flush()
+        self.known.store(self.llvm)
         self._choices[self.llvm.block.name] = Choice(self.here(), rounds)
         return self.llvm.cbranch(condition.ir, then, otherwise)
 
@@ -422,15 +419,7 @@ class Core(Uncopied):
     def read(self, storage: Storage) -> list[ir.Value]:
         """The registers' present values (value.scope after their region has ended)."""
         self._check_storage(storage)
-        known = self.known.get(storage)
-        if known is not None and not isinstance(known[0], Merged):
-            return known
-        loads = registers.loads(self.llvm, storage.slots, storage.name)
-        for load, merged in zip(loads, known or (), strict=False):
-            self.execution.merge(load, merged)
-        if self._cached_storage:
-            self.known[storage] = loads
-        return loads
+        return self.known.read(self.llvm, storage)
 
     def write(self, storage: Storage, values: Sequence[ir.Value]) -> None:
         """Set the registers."""
@@ -439,14 +428,4 @@ class Core(Uncopied):
         if self.in_cluster:
             self.peers.set(storage.slots, values)
         note_update(self.machine.block(self.llvm.block.name), storage, values)
-        if self._cached_storage:
-            self.known[storage] = list(values)
-            self.dirty[storage] = None
-        else:
-            registers.stores(self.llvm, values, storage.slots)
-
-    def flush(self) -> None:
-        """Store cached writes to their stack slots."""
-        for storage in self.dirty:
-            registers.stores(self.llvm, self.known[storage], storage.slots)
-        self.dirty = {}
+        self.known.write(self.llvm, storage, values)
