@@ -13,7 +13,6 @@ import inspect
 import json
 import pkgutil
 import random
-import resource
 import select
 import signal
 import subprocess
@@ -37,7 +36,7 @@ from nvbackend.intrinsics.catalogue import rows
 from nvbackend.intrinsics.row.row import Row
 from tests.corpus import attention, copies, rings, shared, tensor_memory
 from tests.support.members import member_of
-from tests.support.process import ROOT, collect_seldom
+from tests.support.process import ROOT, collect_seldom, limit_memory
 from tests.support.ptxas import assemble
 from tests.support.random_kernels.writer import check_refusal
 from tests.support.row_bench import Bench
@@ -276,7 +275,7 @@ class Hang(BaseException):
 def main(arguments: Sequence[str]) -> None:
     """Cases of a seed from a place on, `share` of all; a line of JSON before and after each, then what ptxas says."""
     seed, share, start = int(arguments[0]), float(arguments[1]), int(arguments[2])
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+    limit_memory(MOST_BYTES)
     collect_seldom()
 
     def ring(_signal: int, _frame: object) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
+import resource
 import runpy
 import subprocess
 import sys
@@ -21,6 +22,13 @@ def collect_seldom() -> None:
     """Have the garbage collector leave what there is alone and run seldom: a kernel is small, and dies as a whole."""
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
+
+
+def limit_memory(size: int) -> None:
+    """Let this process take `size` bytes of address space, or what it may already where that is less."""
+    _, allowed = resource.getrlimit(resource.RLIMIT_AS)
+    most = size if allowed == resource.RLIM_INFINITY else min(size, allowed)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def run_python(code: str, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import resource
 import select
 import signal
 import subprocess
@@ -21,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from tests.support.process import ROOT, collect_seldom
+from tests.support.process import ROOT, collect_seldom, limit_memory
 from tests.support.ptxas import assemble, together
 from tests.support.random_kernels.program import SAME_TARGET, Outcome, write
 
@@ -101,7 +100,7 @@ def _groups(outcomes: Sequence[Outcome]) -> Iterator[list[Outcome]]:
 def main(arguments: Sequence[str]) -> None:
     """Seeds from the first argument up to the second; a line of JSON for each that begins, and for what came of it."""
     first, last, assembled = int(arguments[0]), int(arguments[1]), arguments[2] == "assemble"
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+    limit_memory(MOST_BYTES)
     collect_seldom()
     for start in range(first, last, SAME_TARGET):
         outcomes = []
