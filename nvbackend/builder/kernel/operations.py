@@ -158,6 +158,7 @@ class Operations(FunctionBuilder):
         copies: str = "tma",
         multicast: bool = False,
         pingpong: bool = False,
+        released_by: str = "warpgroup",
         apart: Literal[False] = False,
         **tiles: SmemLayout,
     ) -> Ring[SharedTile]: ...
@@ -171,6 +172,7 @@ class Operations(FunctionBuilder):
         copies: str = "tma",
         multicast: bool = False,
         pingpong: bool = False,
+        released_by: str = "warpgroup",
         apart: Literal[False] = False,
         **tiles: tuple[ElementType, AnyLayout],
     ) -> Ring[Tensor]: ...
@@ -184,6 +186,7 @@ class Operations(FunctionBuilder):
         copies: str = "tma",
         multicast: bool = False,
         pingpong: bool = False,
+        released_by: str = "warpgroup",
         apart: Literal[False] = False,
         **tiles: TileLayout,
     ) -> Ring[Any]: ...
@@ -197,6 +200,7 @@ class Operations(FunctionBuilder):
         copies: str = "tma",
         multicast: bool = False,
         pingpong: bool = False,
+        released_by: str = "warpgroup",
         apart: Literal[True] | Sequence[str | Sequence[str]],
         **tiles: TileLayout,
     ) -> RingParts: ...
@@ -209,6 +213,7 @@ class Operations(FunctionBuilder):
         copies: str = "tma",
         multicast: bool = False,
         pingpong: bool = False,
+        released_by: str = "warpgroup",
         apart: bool | Sequence[str | Sequence[str]] = False,
         **tiles: TileLayout,
     ) -> Ring[Any] | RingParts:
@@ -221,8 +226,9 @@ class Operations(FunctionBuilder):
 
         With `multicast`, some copies go to all CTAs of the cluster. With `pingpong`, each stage is for one consumer,
         and the consumers drain the ring in turns, each for the steps of a different tile: see `Ring.turn`. With
-        `apart`, names of tiles or True for all, the ring has parts that are filled and released separately:
-        `ring.key.drain()`, see `RingParts`.
+        `released_by="thread"`, each thread of a consumer releases a stage for itself, instead of one for its warpgroup:
+        a block that reads the stage by loads then needs no barrier at its end. With `apart`, names of tiles or True for
+        all, the ring has parts that are filled and released separately: `ring.key.drain()`, see `RingParts`.
 
         Call `k.mbarrier.ready` before the first use, unless all threads copy by cp.async. Raises pipeline.stages,
         pipeline.tiles, pipeline.bytes, pipeline.apart, pipeline.consumers, pipeline.turn.
@@ -230,7 +236,7 @@ class Operations(FunctionBuilder):
 
         def ring(part: Mapping[str, TileLayout]) -> Ring[Any]:
             place = self, self._roles, stages, consumers, part
-            return Ring(*place, copies=copies, multicast=multicast, pingpong=pingpong)
+            return Ring(*place, copies=copies, multicast=multicast, pingpong=pingpong, released_by=released_by)
 
         if isinstance(apart, int) and not apart:
             return ring(tiles)

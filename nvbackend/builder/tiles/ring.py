@@ -31,6 +31,8 @@ from nvbackend.isel.machine import facts
 from nvbackend.isel.target.target import VARIANT
 
 COPIES = ("tma", "cp.async")
+RELEASED_BY = {"warpgroup": 1, "thread": WARPGROUP_SIZE}
+"""Who gives a stage back, by how many threads of a consumer warpgroup arrive at its `empty` barrier."""
 
 
 Fetch: TypeAlias = "Callable[[Value, Stage[Any]], None]"
@@ -48,7 +50,8 @@ class Ring(KnownAttributes, Generic[Tile]):
     With `consumers` one role fills the stages and another drains them. A stage has a `full` mbarrier (its copies have
     arrived) and an `empty` one (all have read it). Every role walks the stages in order, and the parity that it waits
     for flips when the stage index wraps. `empty` completes with one arrival of each consumer warpgroup of each CTA that
-    the copies are multicast to. With `pingpong` consumers take turns, and one drains a stage for all: see `turn`.
+    the copies are multicast to; where threads release the stages, with one of each of their threads. With `pingpong`
+    consumers take turns, and one drains a stage for all: see `turn`.
     Without `consumers` all threads fill and read the stages together: see `steps`.
     """
 
@@ -63,6 +66,7 @@ class Ring(KnownAttributes, Generic[Tile]):
         copies: str,
         multicast: bool,
         pingpong: bool,
+        released_by: str,
     ) -> None:
         if not _is_integer(stages):
             advice = "give a Python integer, k.pipeline(3, ...): shared memory is laid out when the kernel is built"
@@ -70,6 +74,7 @@ class Ring(KnownAttributes, Generic[Tile]):
         if copies not in COPIES:
             reason = f"copies={copies!r} is not one of {', '.join(COPIES)}"
             VARIANT.fail(instruction="a ring of k.pipeline", reason=reason)
+        _check_released_by(released_by, consumers)
         if stages < (least := 2 if consumers is None else 1):
             because = "no stage could be filled while another is read" if stages else "there is no buffer to fill"
             advice = f"give it {least} at least: k.pipeline({least}, ...)"
@@ -88,9 +93,10 @@ class Ring(KnownAttributes, Generic[Tile]):
         self._by_threads = copies == "cp.async"
         self.stages = stages
         self.consumers = consumers
-        self._readers = 1 if pingpong else consumers or 0
-        """How many warpgroups of a CTA read a stage."""
+        self._by_each = released_by == "thread"
         self.peers = k.cluster_size if multicast else 1
+        self._arrivals = (1 if pingpong else consumers or 0) * self.peers * RELEASED_BY[released_by]
+        """How many give a stage back: one of each warpgroup that reads it, in each CTA, or each of their threads."""
         unit = 1 if self._by_threads else BULK_ALIGNMENT
         self._tiles = {name: lay_out(k, name, tile, stages, unit) for name, tile in tiles.items()}
         self.bytes = sum(tile.bytes for tile in self._tiles.values())
@@ -100,7 +106,7 @@ class Ring(KnownAttributes, Generic[Tile]):
         """How many steps there were before, by which the phase of `full` is known."""
         if consumers is not None:
             self._full = full = k.mbarrier.array(stages, WARPGROUP_SIZE if self._by_threads else 1, name="full")
-            self._walk = Walk(k, stages, full, self._readers * self.peers)
+            self._walk = Walk(k, stages, full, self._arrivals)
         elif not self._by_threads:
             self._full = k.mbarrier.array(stages, 1, name="full")
             self._done = k.var(0, s32, name="done")
@@ -192,7 +198,8 @@ class Ring(KnownAttributes, Generic[Tile]):
 
         After the block one thread of the warpgroup releases the stage. After wgmma and its wait this is safe; a block
         that reads the stage by loads must end with a barrier of the warpgroup, `k.barrier.sync(1, 128)`, because other
-        warps may still be reading. With `in_flight` = 1 the stage before it is released, whose mma the
+        warps may still be reading. With `released_by="thread"` of `k.pipeline`, each thread releases it for itself, and
+        no barrier is needed. With `in_flight` = 1 the stage before it is released, whose mma the
         wait in the block has drained; then `release` gives back the last one. Raises pipeline.in-flight where no wait
         has drained the mma of a stage that is filled again.
         """
@@ -264,6 +271,9 @@ class Ring(KnownAttributes, Generic[Tile]):
         if self._turns is not None:
             advice = "make the ring with consumers=1, without pingpong=True"
             fail_turn("ring.feed()", "is for one thread, and the consumers of this ring are warpgroups", advice)
+        if self._by_each:
+            problem = 'the ring has released_by="thread", and a commit releases a stage once'
+            ARGUMENT.fail(call="ring.feed", problem=problem, advice="make the ring without released_by")
         many = self._several_here() is not None
         walk = self._role("feed", "one thread that issues tcgen05.mma", wrong=many or self._roles.consuming is not None)
         index = walk.index.value
@@ -294,17 +304,27 @@ class Ring(KnownAttributes, Generic[Tile]):
             walk.advance()
 
     def _release(self, walk: Walk, index: Value, when: Value | None, kept: int | None = None) -> None:
-        """One thread for each CTA of the multicast arrives at that CTA's `empty` barrier; `kept` says which stage."""
-        k = self._k
-        thread = k.thread_id("linear") % WARPGROUP_SIZE
-        chosen = thread < self.peers if when is None else (thread < self.peers) & when
-        known = {} if self._roles.consuming is None else {facts.ARRIVALS: self._readers * self.peers}
+        """One thread, or each, arrives at the `empty` barrier of each CTA of the multicast; `kept` says which stage."""
+        known = {} if self._roles.consuming is None else {facts.ARRIVALS: self._arrivals}
         known |= {} if kept is None else {facts.RELEASES: kept}
-        barrier, space = mbarrier_address(k.core, walk.empty + index), "cta"
+        if self._by_each:
+            for peer in range(self.peers):
+                self._arrive(walk.empty + index, peer, when, known)
+            return
+        thread = self._k.thread_id("linear") % WARPGROUP_SIZE
+        chosen = thread < self.peers if when is None else (thread < self.peers) & when
+        self._arrive(walk.empty + index, thread, chosen, known)
+
+    def _arrive(self, empty: Address, peer: Operand, when: Value | None, known: dict[str, int]) -> None:
+        """Arrive at the `empty` barrier of CTA `peer`, or without a multicast at the CTA's own."""
+        k = self._k
+        barrier, space = mbarrier_address(k.core, empty), "cta"
         if self.peers > 1:
-            barrier, space = k.cluster.map_to_peer(barrier, thread), "cluster"
-        row = guarded(mbarrier.arrive(space))
-        k.emit(row, {"barrier": barrier.ir, GUARD: chosen.ir}, facts=known)
+            barrier, space = k.cluster.map_to_peer(barrier, peer), "cluster"
+        row, operands = mbarrier.arrive(space), {"barrier": barrier.ir}
+        if when is not None:
+            row, operands = guarded(row), operands | {GUARD: when.ir}
+        k.emit(row, operands, facts=known)
 
     # -- stages, and what is checked of them ------------------------------------------------------------------------
 
@@ -354,6 +374,15 @@ class Ring(KnownAttributes, Generic[Tile]):
         if reader is not None:
             line = f" of line {reader.location.line}" if reader.location else ""
             ring_rules.RING_IN_FLIGHT.fail(call=call, stage=stage, reader=reader.opcode, line=line, advice=advice)
+
+
+def _check_released_by(by: str, consumers: int | None) -> None:
+    if by not in RELEASED_BY:
+        reason = f"released_by={by!r} is not one of {', '.join(RELEASED_BY)}"
+        VARIANT.fail(instruction="a ring of k.pipeline", reason=reason)
+    if consumers is None and RELEASED_BY[by] > 1:
+        problem = f"released_by={by!r} is given without consumers: all threads fill and read this ring"
+        ARGUMENT.fail(call="k.pipeline", problem=problem, advice="leave it out, or say how many consumers there are")
 
 
 def _fail_consumers(consumers: object, there: int) -> NoReturn:

@@ -27,7 +27,7 @@ Tile = TypeVar("Tile", bound="SharedTile | Tensor | Address")
 TileLayout: TypeAlias = "SmemLayout | tuple[ElementType, AnyLayout | int] | int"
 """A tile of a stage: the layout of a SharedTile, the element type and the layout of a Tensor, the element type and the
 number of elements at an Address, or a number of bytes."""
-OPTIONS = ("stages", "consumers", "copies", "multicast", "pingpong", "apart")
+OPTIONS = ("stages", "consumers", "copies", "multicast", "pingpong", "released_by", "apart")
 """The arguments of `k.pipeline` beside its tiles."""
 
 

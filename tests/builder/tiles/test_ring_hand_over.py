@@ -32,7 +32,7 @@ def numbers(rows: int, columns: int, first: int = 1) -> np.ndarray:
     return (np.arange(rows * columns, dtype=np.uint16) + first).reshape(rows, columns)
 
 
-def ring_kernel(stages: int, cluster: int, consumers: int, in_flight: int) -> Recorded:
+def ring_kernel(stages: int, cluster: int, consumers: int, in_flight: int, by: str = "warpgroup") -> Recorded:
     """Each CTA has tiles of its own of A and, in a cluster, the same tiles of B; all are copied to `out`."""
     box = (ROWS // cluster, COLUMNS)
     parameters = [
@@ -42,7 +42,7 @@ def ring_kernel(stages: int, cluster: int, consumers: int, in_flight: int) -> Re
     ]
     k = Recorded("ring", "sm_90a", threads=128 * (consumers + 1), cluster=cluster, parameters=parameters)
     a, b, out = k.arguments
-    ring = k.pipeline(stages, consumers, multicast=cluster > 1, a=TILE, b=TILE)
+    ring = k.pipeline(stages, consumers, multicast=cluster > 1, released_by=by, a=TILE, b=TILE)
     k.mbarrier.ready()
     rank = k.cluster.rank()
     with k.producer(registers=40):
@@ -59,7 +59,8 @@ def ring_kernel(stages: int, cluster: int, consumers: int, in_flight: int) -> Re
                 for half in range(2):
                     row, column = half * 8 + thread // 16, thread % 16
                     out[place * ROWS * COLUMNS + row * COLUMNS + column] = whole[row, column]
-            k.barrier.sync(consumer + 1, 128)  # one thread gives the stage back for all: wgmma's wait is such a barrier
+            if by == "warpgroup":
+                k.barrier.sync(consumer + 1, 128)  # one thread gives the stage back for all, as after wgmma's wait
         if in_flight:
             ring.release()
     k.finish()
@@ -70,8 +71,11 @@ def ring_kernel(stages: int, cluster: int, consumers: int, in_flight: int) -> Re
     ("stages", "cluster", "consumers", "in_flight"),
     [(2, 1, 1, 0), (3, 1, 1, 1), (2, 2, 1, 1), (3, 2, 1, 0), (2, 1, 2, 1), (1, 1, 1, 0)],
 )
-def test_a_ring_hands_every_step_over_in_order(stages: int, cluster: int, consumers: int, in_flight: int) -> None:
-    k = ring_kernel(stages, cluster, consumers, in_flight)
+@pytest.mark.parametrize("by", ["warpgroup", "thread"])
+def test_a_ring_hands_every_step_over_in_order(
+    stages: int, cluster: int, consumers: int, in_flight: int, by: str
+) -> None:
+    k = ring_kernel(stages, cluster, consumers, in_flight, by)
     a, b = numbers(cluster * ROWS, STEPS * COLUMNS), numbers(ROWS, STEPS * COLUMNS, 20_000)
     for seed in range(2):
         out = np.zeros((cluster, consumers, STEPS, 2, ROWS, COLUMNS), np.uint16)

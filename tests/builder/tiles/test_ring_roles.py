@@ -272,3 +272,30 @@ def test_roles_take_and_give_their_registers_and_know_their_numbers(produced, co
     nvb.runtime.load(compiled, device="simulator").launch(1, out)
     assert sorted(out[:128]) == [-1] * 127 + [10]
     assert out[128:].tolist() == [0] * 128 + [1] * 128
+
+
+def commits(k):
+    k.mbarrier.ready()
+    made = k.pipeline(2, 1, released_by="thread", a=LAYOUT)
+    with k.one_thread():
+        enter(made.feed())
+
+
+WHO_RELEASES = {
+    "no such thing": (
+        lambda k: k.pipeline(2, 1, released_by="warp", a=LAYOUT),
+        "instruction.variant",
+        "warpgroup, thread",
+    ),
+    "nobody": (lambda k: k.pipeline(2, released_by="thread", a=LAYOUT), "call.argument", "without consumers"),
+    "a commit": (commits, "call.argument", "a commit releases a stage once"),
+}
+
+
+@pytest.mark.parametrize("name", WHO_RELEASES)
+def test_who_releases_a_stage_is_one_who_drains_it(name):
+    make, rule, text = WHO_RELEASES[name]
+    k = KernelBuilder("roles", "sm_100a", threads=128)
+    with pytest.raises(nvb.DiagnosticError, match=re.escape(text)) as refused:
+        make(k)
+    assert refused.value.diagnostics[0].rule_id == rule
