@@ -3,13 +3,13 @@
 W is the operand A, from registers: a thread unpacks its own elements, which `pack` has put next to each other, while
 the tensor core multiplies those of the previous step. X is B, loaded by TMA, so the sums are those of Y^T. The CTAs of
 a cluster take the steps along K in turn, so that every multiprocessor has a part of W to read. Each CTA adds a part of
-the sums: the others store theirs to its shared memory, and these stores complete on its mbarrier. Run it as it is.
+the sums: all store theirs to its shared memory, and these stores complete on its mbarrier. Run it as it is.
 """
 
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial, reduce
 from math import prod
@@ -19,8 +19,6 @@ from typing import Annotated, Any
 import nvbackend as nvb
 from nvbackend import f16, f32, i32, u32
 from nvbackend.layout import Layout
-from samples.flash_attention import my_turn
-from samples.flash_attention import turns as taking_turns
 from samples.gemm.model import MEMORY, resident
 from samples.problem import Problem
 from samples.problem import main as solve
@@ -34,21 +32,21 @@ PACKED = 64 * PART // 8  # words of a warpgroup's part
 BIAS = 8  # the numbers are stored as 0 to 15
 MAGIC = 0x6400  # 1024 in f16, whose last bits count ones
 FRAGMENT = (2, 8)  # rows and columns in which a thread has four sums, two in each row
-HAVE_READ = 3  # named barriers: one for each warpgroup, after those of the turns
 SHARED = 231_000  # bytes of a multiprocessor's shared memory
 REGISTERS = {1: 232, 2: 208}  # of the consumers' threads, by how many CTAs share a multiprocessor
 
 # Microseconds of a launch (H200): always; of a step and each of its columns, by consumers and CTAs of a multiprocessor;
 # of sums for each column, where CTAs share the depth; until a CTA begins where another one ended.
-START, SENT, NEXT_WAVE = 2.9, 0.005, 2.0
-STEP = {(1, 1): (0.18, 0.0016), (2, 1): (0.235, 0.0039), (1, 2): (0.19, 0.0045)}
-NORM = 1.9  # of two times that wait for each other
+START, SENT, NEXT_WAVE = 2.9, 0.005, 2.2
+STEP = {(1, 1): (0.175, 0.0015), (2, 1): (0.213, 0.0038), (1, 2): (0.182, 0.0043)}
+NORM = 2.0  # of two times that wait for each other
 
 
 def map_of_x(columns: int) -> nvb.TensorMap:
     return nvb.TensorMap(f16, box=(columns, PART))
 
 
+Pair = tuple[nvb.Value, nvb.Value]
 X = Annotated[nvb.TensorMap, map_of_x]
 Words = Annotated[nvb.Pointer, nvb.Pointer(u32, const=True)]
 Scales = Annotated[nvb.Pointer, nvb.Pointer(f16, const=True)]
@@ -69,8 +67,25 @@ def unpacked(k: nvb.KernelBuilder, word: nvb.Value, factors: list[nvb.Value]) ->
     return registers
 
 
+class Tile:
+    """A tile of Y that begins at the row and column `at` of Y^T; Y has the `extents` M and N."""
+
+    def __init__(self, k: nvb.KernelBuilder, y: nvb.Address, at: Pair, extents: Pair) -> None:
+        self._k, self._y, self._at, self._extents = k, y, at, extents
+
+    def write(self, octet: nvb.Value | int, slot: nvb.Value, sums: Sequence[nvb.Value]) -> None:
+        """Write the four sums that thread `slot` of the consumers has in the eight columns number `octet` of Y^T."""
+        (row, column), (m, n) = self._at, self._extents
+        j = row + first_row(slot)
+        i = column + octet * FRAGMENT[1] + slot % 4 * 2
+        for place, value in enumerate(sums):
+            below, right = divmod(place, 2)
+            with self._k.if_(i + right < m):
+                (self._y + ((i + right) * n + j + 8 * below)).store(value.to(f16))
+
+
 class Sums:
-    """The sums of a tile, four of a thread together: each CTA of the cluster adds and writes a part of them."""
+    """The sums of a tile whose depth `split` CTAs share: each of them adds and writes a part."""
 
     def __init__(self, k: nvb.KernelBuilder, columns: int, split: int, slots: int) -> None:
         self._k, self._split, self._slots = k, split, slots
@@ -80,35 +95,27 @@ class Sums:
         self._full = k.mbarrier.array(1, arrivals=1, name="sent")
 
     def expect(self) -> None:
-        """For one thread, which says how many bytes will come."""
-        self._k.mbarrier.arrive(self._full, expect_tx=16 * self._all)
+        """One thread says how many bytes will come."""
+        with self._k.if_(self._k.thread_id() == 0):
+            self._k.mbarrier.arrive(self._full, expect_tx=16 * self._all)
 
-    def send(self, sums: nvb.TileValues, slot: nvb.Value) -> None:
-        """Send all sums of a thread to the CTAs that add them."""
+    def send(self, octet: int, slot: nvb.Value, sums: Sequence[nvb.Value]) -> None:
+        """Send four sums of a thread (`Tile.write`) to the CTA that adds them."""
         k, mine, slots = self._k, self._k.cluster.rank(), self._slots
-        for octet in range(self._all // slots):
-            number = octet * slots + slot
-            to = octet * slots // self._mine if self._mine % slots == 0 else number // self._mine
-            place = (mine * self._mine + number - to * self._mine) * 4
-            k.async_store.store(self._sent + place, sums[4 * octet : 4 * octet + 4], self._full, to)
+        number = octet * slots + slot
+        to = octet * slots // self._mine if self._mine % slots == 0 else number // self._mine
+        place = (mine * self._mine + number - to * self._mine) * 4
+        k.async_store.store(self._sent + place, sums, self._full, to)
 
-    def store(
-        self, y: nvb.Address, at: tuple[nvb.Value, nvb.Value], extents: tuple[nvb.Value, nvb.Value], thread: nvb.Value
-    ) -> None:
-        """Add this CTA's part, when all of it is there, and write it to rows of Y."""
-        k, (row, column), (m, n) = self._k, at, extents
+    def store(self, tile: Tile, thread: nvb.Value) -> None:
+        """Add this CTA's part, when all of it is there, and write it."""
+        k = self._k
         k.mbarrier.wait(self._full, 0)
         with k.range(thread, self._mine, self._slots) as index:
             parts = [(self._sent + (self._mine * source + index) * 4).load(4) for source in range(self._split)]
-            total = [reduce(add, values).to(f16) for values in zip(*parts, strict=True)]
             number = k.cluster.rank() * self._mine + index
-            slot, octet = number % self._slots, number // self._slots
-            j = row + first_row(slot)
-            i = column + octet * FRAGMENT[1] + slot % 4 * 2
-            for place, value in enumerate(total):
-                below, right = divmod(place, 2)
-                with k.if_(i + right < m):
-                    (y + ((i + right) * n + j + 8 * below)).store(value)
+            total = [reduce(add, values) for values in zip(*parts, strict=True)]
+            tile.write(number // self._slots, number % self._slots, total)
 
 
 def first_row(slot: nvb.Value) -> nvb.Value:
@@ -132,21 +139,21 @@ def gemm(
     columns: int = 64,
     split: int = 2,
     stages: int = 4,
-    by_turns: bool = True,
     consumers: int = 2,
     ctas: int = 1,
 ) -> None:
     """A tile has 64 rows of W for each consumer, and `columns` rows of X; a step has the columns of a group of both."""
     parts, rows = GROUP // PART, ROWS * consumers
     mma = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{columns}k16", f16, f16, f32, a_in_registers=True), (consumers, 1))
-    words = (u32, Layout((WORDS, 128, consumers, parts)))
-    ring = k.pipeline(stages, consumers, x=mma.smem_b(GROUP), w=words, factors=(f16, Layout(rows)))
-    sums = Sums(k, columns, split, 128 * consumers)
+    words, each_row = (u32, Layout((WORDS, 128, consumers, parts))), (f16, Layout(rows))
+    ring = k.pipeline(stages, consumers, released_by="thread", x=mma.smem_b(GROUP), w=words, factors=each_row)
+    shared = Sums(k, columns, split, 128 * consumers) if split > 1 else None
     k.mbarrier.ready()
-    with k.if_(k.thread_id() == 0):
-        sums.expect()
-    rank, tile = k.cluster.rank(), k.cluster.id()
-    row, column = tile % (n // rows) * rows, tile // (n // rows) * columns
+    if shared is not None:
+        shared.expect()
+    rank, number = k.cluster.rank(), k.cluster.id()
+    row, column = number % (n // rows) * rows, number // (n // rows) * columns
+    tile = Tile(k, y, (row, column), (m, n))
     turns = (steps - rank + (split - 1)) // split
 
     with k.producer(registers=40):
@@ -165,18 +172,19 @@ def gemm(
         acc.clear()
         slot = warpgroup * 128 + thread
         mine = first_row(slot)
-        with taking_turns(k, warpgroup) if by_turns else nullcontext():
-            for _ in k.wgmma.turns(turns):
-                with ring.drain(in_flight=1) as stage:
-                    factors = [k.packed.broadcast(stage.factors[mine + below]) for below in (0, 8)]
-                    loaded = [stage.w.at(0, thread, warpgroup, part).load(WORDS) for part in range(parts)]
-                    k.barrier.sync(HAVE_READ + warpgroup, 128)  # all warps have read their words
-                    fragments = [k.wgmma.fragment(unpacked(k, word, factors), f16) for four in loaded for word in four]
-                    with k.wgmma.group(in_flight=1), my_turn(k, warpgroup) if by_turns else nullcontext():
-                        mma.accumulate(acc, mma.make_fragment_A(fragments), stage.x)
+        for _ in k.wgmma.turns(turns):
+            with ring.drain(in_flight=1) as stage:
+                factors = [k.packed.broadcast(stage.factors[mine + below]) for below in (0, 8)]
+                loaded = [word for part in range(parts) for word in stage.w.at(0, thread, warpgroup, part).load(WORDS)]
+                fragments = [k.wgmma.fragment(unpacked(k, word, factors), f16) for word in loaded]
+                with k.wgmma.group(in_flight=1):
+                    mma.accumulate(acc, mma.make_fragment_A(fragments), stage.x)
         k.wgmma.wait_group(0, drains=[acc])
-        sums.send(acc.elements(warpgroup), slot)
-        sums.store(y, (row, column), (m, n), slot)
+        sums = acc.elements(warpgroup)
+        for octet in range(columns // FRAGMENT[1]):
+            (tile.write if shared is None else shared.send)(octet, slot, sums[4 * octet : 4 * octet + 4])
+        if shared is not None:
+            shared.store(tile, slot)
 
 
 def pack(numbers: Any) -> Any:
@@ -206,7 +214,6 @@ class Choice:
     columns: int
     split: int
     stages: int
-    by_turns: bool
     consumers: int = 2
     ctas: int = 1
 
@@ -233,11 +240,11 @@ COLUMNS, SPLITS, LEAST_STAGES = (8, 16, 32, 64, 96, 128), (8, 4, 2, 1), 4
 
 
 def choice_of(columns: int, split: int, consumers: int = 2, ctas: int = 1) -> Choice:
-    """As many stages as there is room for. With few of them it takes longer to multiply by turns (H200)."""
+    """As many stages as there is room for beside the sums that CTAs share."""
     rows = ROWS * consumers
     stage = 2 * columns * GROUP + rows * GROUP // 2 + 2 * rows
-    stages = min(8, (SHARED // ctas - 4 * columns * rows) // stage)
-    return Choice(columns, split, stages, by_turns=consumers > 1 and stages > 4, consumers=consumers, ctas=ctas)
+    sums = 4 * columns * rows if split > 1 else 0
+    return Choice(columns, split, min(8, (SHARED // ctas - sums) // stage), consumers, ctas)
 
 
 def candidates(m: int) -> list[Choice]:
