@@ -23,7 +23,7 @@ from nvbackend.diagnostics.diagnostic import (
     MissingName,
     Rule,
 )
-from nvbackend.diagnostics.misfits import misfit, other_fix, short, shown
+from nvbackend.diagnostics.misfits import misfit, of_argument, of_form, short, shown
 from nvbackend.diagnostics.spelling import with_unknown
 
 ARGUMENT = Rule(
@@ -70,11 +70,10 @@ def wrong_arguments(
     try:
         bound = signature.bind(*args, **kwargs).arguments
     except TypeError as error:
-        instead = str(getattr(type(args[0]), "__of_a_value__", "")) if args and not kwargs else ""
-        return [_diagnose(name, with_unknown(error, kwargs, signature), signature, instead.format(*args[:1]))]
+        return [_diagnose(name, with_unknown(error, kwargs, signature), signature, of_form(name, args, kwargs))]
     scope = getattr(function, "__globals__", {})
     return [
-        _diagnose(name, misfit(place, value, wanted), signature, other_fix(name, parameter, value))
+        _diagnose(name, misfit(place, value, wanted), signature, of_argument(name, parameter, value))
         for parameter, argument in bound.items()
         if parameter not in _BOUND
         for place, value, wanted in islice(_misfits_of(signature.parameters[parameter], argument, scope, again), _MOST)

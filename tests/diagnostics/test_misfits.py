@@ -41,7 +41,7 @@ def test_an_operator_and_an_index_are_written_as_python_has_them(
 @pytest.mark.parametrize(
     ("call", "says", "fix"),
     [
-        (lambda k, out, a: k.tma_epilogue(out, 64), "k.tma_epilogue: target must be", "k.tma_epilogue(target:"),
+        (lambda k, out, a: k.tma_epilogue(out, 64), "k.tma_epilogue: target must be", "nvb.TensorMap(element, box="),
         (
             lambda k, out, a: k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, nvb.f32)).smem_a(64.0),
             "TiledWgmma.smem_a: k must be int",

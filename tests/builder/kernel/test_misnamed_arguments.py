@@ -16,6 +16,7 @@ def copied(k: nvb.KernelBuilder, out: nvb.Pointer[f32], n: i32, *, tile: int = 4
     out[0] = 1.0
 
 
+TILE = nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64)
 ATOM = nvb.wgmma.mma_async("m64n128k16", f16, f16, f32)
 
 
@@ -136,7 +137,26 @@ OTHERS: list[tuple[Callable[[], object], str, str, str]] = [
         lambda: nvb.runtime.load(copied.compile(), device="simulator").launch(3, grid=1),
         "call.argument",
         "multiple values for argument 'grid'",
-        "launch(grid: Grid, *arguments",
+        "launch(grid, x, y)",
+    ),
+    (
+        lambda: nvb.runtime.load(copied.compile(), device="simulator").launch(3, factor=2.0),
+        "call.argument",
+        "unexpected keyword argument 'factor'",
+        "kernel.compile(name=value)",
+    ),
+    (lambda: nvb.kernel("sm_80"), "call.argument", "'threads'", 'nvb.kernel("sm_80", threads=128)'),  # type: ignore[call-overload]
+    (
+        lambda: inside(lambda k: k.tma.load(k.shared_tile(TILE), k.shared(f16, 8), (0, 0), k.mbarrier.array(1, 1))),  # type: ignore[arg-type]
+        "call.argument",
+        "source must be TensorMapParameter",
+        "nvb.TensorMap(element, box=(rows, columns))",
+    ),
+    (
+        lambda: nvb.TensorMap(f16, (64, 64), swizzle=nvb.SwizzleMode.B64),  # type: ignore[arg-type]
+        "call.argument",
+        "(a SwizzleMode)",
+        "swizzle=128, 64, 32",
     ),
 ]
 
