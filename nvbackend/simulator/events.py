@@ -73,7 +73,8 @@ class By:
 
     `threads` are the threads, one an access or one for all of them. Of an engine's access `operation` is what is in
     flight and `threads` the one that issued it. `proxy` is generic, async or tensormap; `order` is weak, nc (a
-    non-coherent load), relaxed, acquire, release, acq_rel or volatile, with `scope` cta, cluster, gpu or sys.
+    non-coherent load), relaxed, acquire, release, acq_rel or volatile, with `scope` cta, cluster, gpu or sys. Where
+    lanes of a warp come together, `members` has a bit for each lane that a thread meets; None is all of its warp.
     """
 
     site: Site
@@ -82,6 +83,7 @@ class By:
     proxy: str = "generic"
     order: str = "weak"
     scope: str = ""
+    members: NDArray[np.uint32] | None = None
 
 
 @dataclass(frozen=True, slots=True)

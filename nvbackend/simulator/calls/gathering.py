@@ -27,14 +27,14 @@ def gathered(run: Together, members: Reader | None, place: Compiling) -> Step:
         mask = members(wave, lanes)
         missing = wave.missing(lanes, mask)
         if missing is None:
-            wave.meet(place.by(lanes))
+            wave.meet(place.by(lanes, members=mask))
             check_members(place, wave, lanes, mask)
             run(wave, lanes, mask)
             return None
         if missing.count < lanes.count:
             rest = lanes.without(missing)
-            wave.meet(place.by(rest))
             mask = members(wave, rest)
+            wave.meet(place.by(rest, members=mask))
             check_members(place, wave, rest, mask)
             run(wave, rest, mask)
         return Waiting(missing, lambda: False, lambda: _reason(wave, missing, members), again=True)

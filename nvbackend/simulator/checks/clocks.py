@@ -25,6 +25,7 @@ from nvbackend.simulator.machine.lanes import WARP
 from nvbackend.simulator.machine.wave import Wave
 from nvbackend.simulator.sync.ended import END
 from nvbackend.simulator.sync.mbarriers import Mbarriers
+from nvbackend.simulator.sync.members import ALL
 
 COPIES_OF_THREADS = "cp.async"
 """The engine whose operations are many, one of each thread; others are one of all their threads."""
@@ -208,10 +209,13 @@ class Clocks:
             self.lanes.learn(threads, known[SEEN])
             self._join(threads, known)
 
-    def meet(self, threads: Threads) -> None:
-        """The lanes of the threads' warps have come together."""
+    def meet(self, threads: Threads, members: NDArray[np.uint32] | None = None) -> None:
+        """The lanes of the threads' warps have come together, or of each thread those that its `members` name."""
         self.now += 1
-        self.lanes.meet(np.unique(threads // WARP), self.now)
+        if members is None or (members == ALL).all():
+            self.lanes.meet(np.unique(threads // WARP), self.now)
+        else:
+            self.lanes.meet_members(threads, members, self.now)
 
     def _acquire_operation(self, threads: Threads, operation: Pending) -> None:
         clock, warps = self.of(operation), np.unique(threads // WARP)

@@ -77,6 +77,26 @@ class LaneClocks:
             for warp in warps.tolist():
                 self.overlays.pop(warp, None)
 
+    def meet_members(self, threads: Threads, members: NDArray[np.uint32], now: int) -> None:
+        """Of warps the lanes have come together that have the same `members`: they know what each of them did."""
+        for warp, word in np.unique(np.stack([threads // WARP, members]), axis=1).T.tolist():
+            group: Mask = np.zeros(WARP, bool)
+            group[threads[(threads // WARP == warp) & (members == word)] % WARP] = True
+            here = np.array([warp])
+            alive = self._alive(here)[0]
+            if (group | ~alive).all():
+                self.meet(here, now)
+                continue
+            row = self.known(here)[0, group].max(axis=0)
+            row[group] = now
+            self._known[warp, group] = np.maximum(self._known[warp, group], row)
+            self._knows[warp] = True
+            overlay = self.overlays.get(warp)
+            if overlay is not None and (overlay.heard & group).any():
+                overlay.heard |= group
+                if (overlay.heard | ~alive).all():
+                    del self.overlays[warp]
+
     def _present(self, threads: Threads) -> tuple[NDArray[np.int64], Mask]:
         """The warps, and which of their lanes are among the threads."""
         warps = np.unique(threads // WARP)

@@ -124,7 +124,7 @@ class Races(Watching):
     def fence(self, by: By, kind: str) -> None:
         """A fence of the async proxy publishes to it; one of memory, to the strong accesses around it."""
         if kind == "warp":
-            self._clocks.meet(by.threads)
+            self._clocks.meet(by.threads, by.members)
             return
         if kind.startswith(_RELEASES):
             self._fenced[by.threads // WARP] = True

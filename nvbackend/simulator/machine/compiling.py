@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nvbackend.ptx.syntax import Address, Instruction, Integer, Name, Operand, Pair, Vector
 from nvbackend.simulator.events import Bits, By, Site
@@ -119,9 +120,17 @@ class Compiling:
         """The value of an integer constant; anything else is unknown here."""
         return operand.value if isinstance(operand, Integer) else self.unknown("an operand that is not a constant")
 
-    def by(self, lanes: Lanes, *, proxy: str = "generic", order: str = "weak", scope: str = "") -> By:
+    def by(
+        self,
+        lanes: Lanes,
+        *,
+        proxy: str = "generic",
+        order: str = "weak",
+        scope: str = "",
+        members: NDArray[np.uint32] | None = None,
+    ) -> By:
         """Who does it: these lanes, at this instruction."""
-        return By(self.site, lanes.threads, None, proxy, order, scope)
+        return By(self.site, lanes.threads, None, proxy, order, scope, members)
 
     def unknown(self, what: str) -> NoReturn:
         """Raise simulator.unknown: `what` names the piece of the instruction that the simulator does not know."""
