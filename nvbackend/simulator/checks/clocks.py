@@ -10,6 +10,7 @@ A second clock holds what has been published to the async proxy, by a proxy fenc
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections.abc import Hashable, Iterable
 from typing import Any
@@ -38,6 +39,13 @@ PARTS = 5
 """A clock: what was seen; what of it was published to the async proxy in shared and in global memory; what of it came
 before a fence, which relaxed writes publish; and what relaxed reads met, which is seen after a fence."""
 SEEN, SHARED, GLOBAL, FENCED, MET = range(PARTS)
+NARROW = {"cta": 1, "cluster": 2}
+EVERYBODY = 3
+LEVELS = range(1, EVERYBODY + 1)
+"""The levels of scopes: a CTA, its cluster, all."""
+_PARTS_OF_NARROW = 4
+"""FENCED and MET of the narrow levels, which follow the other parts where the program has fences of such a scope."""
+_NARROW_FENCE = r"(@\S+\s+)?(fence\.(?!proxy|mbarrier_init)\S*\.(cta|cluster)|membar\.cta)\b"
 
 
 @dataclass(slots=True)
@@ -66,7 +74,9 @@ class Clocks:
     def __init__(self, wave: Wave) -> None:
         self.warps = wave.size // WARP
         self.sources = 2 * self.warps + NUMBERS * wave.cta_count
-        self.rows: NDArray[np.int32] = np.zeros((self.warps, PARTS, self.sources), np.int32)
+        self.has_narrow_fences = any(re.match(_NARROW_FENCE, site.text) for site in wave.sites())
+        self.parts = PARTS + _PARTS_OF_NARROW * self.has_narrow_fences
+        self.rows: NDArray[np.int32] = np.zeros((self.warps, self.parts, self.sources), np.int32)
         each = np.arange(self.warps)
         self.rows[each, SEEN, each] = ALWAYS
         self.now = STARTED + 1
@@ -150,7 +160,7 @@ class Clocks:
 
     def release_start(self, by: By, token: Hashable) -> None:
         """Publish that the threads' warps have started, and nothing that they did."""
-        row = np.zeros((PARTS, self.sources), np.int32)
+        row = np.zeros((self.parts, self.sources), np.int32)
         row[SEEN, by.threads // WARP] = STARTED
         known = self._tokens.get(token)
         self._tokens[token] = row if known is None else np.maximum(known, row)
@@ -240,31 +250,46 @@ class Clocks:
         self.lanes.hear(threads, self.rows[:, SEEN], row[SEEN])
         self.rows[warps] = np.maximum(self.rows[warps], row)
 
-    def fence_memory(self, threads: Threads, site: Site) -> None:
-        """What the threads have seen, relaxed writes publish from here on; what relaxed reads met is seen."""
+    def _fenced(self, level: int) -> int:
+        """The part of what came before a fence of a scope of this level, or of a wider one."""
+        return PARTS + level - 1 if self.has_narrow_fences and level != EVERYBODY else FENCED
+
+    def _met(self, level: int) -> int:
+        """The part of what relaxed reads met that writes have published for this level."""
+        return PARTS + level + 1 if self.has_narrow_fences and level != EVERYBODY else MET
+
+    def fence_memory(self, threads: Threads, site: Site, level: int) -> None:
+        """What the threads have seen, relaxed writes publish from here on; what relaxed reads met is seen.
+
+        A fence of a narrow scope does that for the threads in it.
+        """
+        levels = range(1, level + 1) if self.has_narrow_fences else (EVERYBODY,)
         warps = np.unique(threads // WARP)
         if self._wave.part(Mbarriers).has_relaxed:
             self.meet(threads)  # by relaxed arrivals and waits between fences lanes may have come one after another
         self.lanes.tell(threads, self.now, site)
         rows = self.rows
-        for warp in warps[(rows[warps, MET] > rows[warps, SEEN]).any(axis=1)].tolist():
-            self.lanes.hear(threads[threads // WARP == warp], rows[:, SEEN], rows[warp, MET])
-        rows[warps, SEEN] = np.maximum(rows[warps, SEEN], rows[warps, MET])
-        rows[warps, FENCED] = np.maximum(rows[warps, FENCED], rows[warps, SEEN])
-        rows[warps, FENCED, warps] = self.now
+        for met in map(self._met, levels):
+            for warp in warps[(rows[warps, met] > rows[warps, SEEN]).any(axis=1)].tolist():
+                self.lanes.hear(threads[threads // WARP == warp], rows[:, SEEN], rows[warp, met])
+            rows[warps, SEEN] = np.maximum(rows[warps, SEEN], rows[warps, met])
+        for fenced in map(self._fenced, levels):
+            rows[warps, fenced] = np.maximum(rows[warps, fenced], rows[warps, SEEN])
+            rows[warps, fenced, warps] = self.now
         self.now += 1
 
-    def write_flag(self, warps: NDArray[np.int64], token: Hashable, *, releases: bool) -> Times | None:
+    def write_flag(self, warps: NDArray[np.int64], token: Hashable, level: int, *, releases: bool) -> Times | None:
         """A strong write publishes what its warps have done and seen; without a release, up to their last fence.
 
-        Gives that; None where there was no fence.
+        It does that for those of a level. Gives that; None where there was no fence of such a scope.
         """
         row = self.rows[warps].max(axis=0)
-        row[MET] = 0  # what relaxed reads met is not seen before a fence
+        row[[*map(self._met, LEVELS)]] = 0  # what relaxed reads met is not seen before a fence
+        fenced = self._fenced(level)
         if releases:
             row[SEEN, warps] = self.now
-        elif row[FENCED].any():
-            row[SEEN] = row[FENCED]
+        elif row[fenced].any():
+            row[SEEN] = row[fenced]
         else:
             return None
         known = self._tokens.get(token)
@@ -272,15 +297,18 @@ class Clocks:
         published: Times = row[SEEN]
         return published
 
-    def read_flag(self, threads: Threads, token: Hashable, *, acquires: bool) -> None:
-        """A strong read meets what writes of the same place have published, and sees it at once if it acquires."""
+    def read_flag(self, threads: Threads, token: Hashable, level: int, *, acquires: bool) -> None:
+        """A strong read meets what writes of the same place have published for those of a level.
+
+        It sees that at once if it acquires.
+        """
         known = self._tokens.get(token)
         if known is None:
             return
         self.lanes.learn(threads, known[SEEN])
-        met = known.copy()
-        met[MET] = np.maximum(known[MET], known[SEEN])
-        met[FENCED] = 0  # no fence of this warp has come after it
+        met, part = known.copy(), self._met(level)
+        met[part] = np.maximum(known[part], known[SEEN])
+        met[[*map(self._fenced, LEVELS)]] = 0  # no fence of this warp has come after it
         if not acquires:
             met[SEEN] = 0
         self._join(threads, met)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.checks import rules
-from nvbackend.simulator.checks.clocks import GLOBAL, SEEN, SHARED, Clocks
+from nvbackend.simulator.checks.clocks import EVERYBODY, GLOBAL, NARROW, SEEN, SHARED, Clocks
 from nvbackend.simulator.checks.missed_phases import MissedPhases
 from nvbackend.simulator.checks.race_reports import CP_ASYNC, RaceReports, Which
 from nvbackend.simulator.checks.shadow import Alike, Conflict, Excused, Shadow, WarpMates
@@ -126,10 +126,11 @@ class Races(Watching):
         if kind == "warp":
             self._clocks.meet(by.threads, by.members)
             return
-        if kind.startswith(_RELEASES):
+        level = NARROW.get(kind.rpartition(".")[2], EVERYBODY)
+        if kind.startswith(_RELEASES) and level > NARROW["cta"]:
             self._fenced[by.threads // WARP] = True
         if not kind.startswith(("proxy", "mbarrier_init")):
-            self._clocks.fence_memory(by.threads, by.site)
+            self._clocks.fence_memory(by.threads, by.site, level)
         if kind.startswith("proxy.async"):
             parts = (GLOBAL,) if kind == "proxy.async.global" else (SHARED,)
             self._clocks.fence_proxy(by.threads, parts if "." in kind[len("proxy.async") :] else (SHARED, GLOBAL))

@@ -1,8 +1,8 @@
 """What strong accesses order: a release at a place, and an acquire that reads there. PTX ISA 8.8 (causality order).
 
 An access releases and acquires by its own order, or with a fence before a write and after a read. Relaxed ones without
-a fence order nothing. Taken generously: a place is a word of 4 bytes, a fence of any scope counts, and what a fence did
-for one warp counts for those that a barrier orders after it.
+a fence order nothing, and a fence orders only for the threads in its scope. Taken generously: a place is a word of 4
+bytes, and what a fence did for one warp counts for those that a barrier orders after it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from nvbackend.diagnostics import Rule
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.checks import rules
-from nvbackend.simulator.checks.clocks import SEEN, Clocks
+from nvbackend.simulator.checks.clocks import EVERYBODY, NARROW, SEEN, Clocks
 from nvbackend.simulator.checks.lane_clocks import Times
 from nvbackend.simulator.checks.shadow import Excused
 from nvbackend.simulator.events import Access, By, Mask, Site
@@ -25,16 +25,15 @@ from nvbackend.simulator.machine.wave import Wave
 
 _PLACE = 4
 _RELEASES, _ACQUIRES = ("release", "acq_rel"), ("acquire", "acq_rel")
-_NARROW = {"cta": 1, "cluster": 2}
-"""How many of the groups of threads that a scope is within: its CTA, its cluster, all."""
-_EVERYBODY = 3
 WEAK = ("weak", "", "nc")
 """The orders of accesses that order nothing."""
 Place = tuple[str, int, int]
 MOST_FLAGS = 16
 """Of how many places two CTAs may have read each other's writes; of more the first are forgotten."""
-RELEASES_NOTHING = "it releases nothing, and no fence is between the write and it"
-ACQUIRES_NOTHING = "it acquires nothing, and no fence comes after it"
+_RELEASES_NOTHING = "it releases nothing, and no fence{of_scope} is between the write and it"
+_ACQUIRES_NOTHING = "it acquires nothing, and no fence{of_scope} comes after it"
+_OF_SCOPE = " of a scope with both threads"
+"""Where the program has fences of narrow scopes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +84,12 @@ class StrongSites:
         """The next site, by one of its accesses."""
         self._is_strong.append(is_strong(access))
         by_threads = self._is_strong[-1] and access.by.operation is None
-        self._levels.append(_NARROW.get(access.by.scope, _EVERYBODY) if by_threads else _EVERYBODY)
-        self._is_narrow |= self._levels[-1] != _EVERYBODY
+        self._levels.append(NARROW.get(access.by.scope, EVERYBODY) if by_threads else EVERYBODY)
+        self._is_narrow |= self._levels[-1] != EVERYBODY
 
     def parted(self, access: Access) -> tuple[int, int] | None:
         """Of the atomics of one step two that change one address, of threads that their scope leaves out."""
-        level = _NARROW.get(access.by.scope)
+        level = NARROW.get(access.by.scope)
         if level is None or access.kind != "atomic" or access.by.operation is not None or len(access.by.threads) < 2:
             return None
         groups = np.asarray(access.by.threads // WARP // self._groups[level])
@@ -133,6 +132,9 @@ class Strong:
     def __init__(self, wave: Wave, clocks: Clocks) -> None:
         self._wave = wave
         self._clocks = clocks
+        of_scope = _OF_SCOPE if clocks.has_narrow_fences else ""
+        self._releases_nothing = _RELEASES_NOTHING.format(of_scope=of_scope)
+        self._acquires_nothing = _ACQUIRES_NOTHING.format(of_scope=of_scope)
         self._writers: dict[Place, dict[int, _Written]] = {}
         """Of each place: what the CTAs wrote there last."""
         self._hints: dict[tuple[int, int], dict[Place, _Hint]] = {}
@@ -147,8 +149,8 @@ class Strong:
             each = access.by.threads[:, None] // WARP
             for place, warps, cta in self._places(access):
                 threads = access.by.threads[(each == warps).any(axis=1)]
-                for token in self._tokens(place, cta, access.by):
-                    self._clocks.read_flag(threads, token, acquires=acquires)
+                for level, token in self._tokens(place, cta, access.by):
+                    self._clocks.read_flag(threads, token, level, acquires=acquires)
                 self._note_read(access.by, place, cta, warps, acquires)
 
     def after(self, access: Access) -> None:
@@ -161,7 +163,7 @@ class Strong:
         swapped = None if access.kept is None or ".cas." not in by.site.text else ~access.kept
         places = list(self._places(access, swapped))
         if by.operation is not None:
-            tokens = (token for place, _, cta in places for token in self._tokens(place, cta, by))
+            tokens = (token for place, _, cta in places for _, token in self._tokens(place, cta, by))
             self._clocks.release_at(by, by.operation, tokens)
         seen_by: dict[tuple[int, ...], Times] = {}  # neighbouring places share what the same warps have seen
         for place, warps, cta in places:
@@ -169,8 +171,8 @@ class Strong:
             if (seen := seen_by.get(key)) is None:
                 seen = seen_by[key] = self._clocks.rows[warps, SEEN].max(axis=0)
             if by.operation is None:
-                for token in self._tokens(place, cta, by):
-                    published = self._clocks.write_flag(warps, token, releases=releases)
+                for level, token in self._tokens(place, cta, by):
+                    published = self._clocks.write_flag(warps, token, level, releases=releases)
             self._writers.setdefault(place, {})[cta] = _Written(
                 by.site, releases, warps, published, self._clocks.now, seen
             )
@@ -211,9 +213,9 @@ class Strong:
                 hint.read,
                 "no barrier orders this access after the acquire by the warp that reads it",
             )
-        if hint.reason == RELEASES_NOTHING and published is not None and published[warp] >= time:
+        if hint.reason == self._releases_nothing and published is not None and published[warp] >= time:
             # A fence releases it: what is missing is on the other side.
-            return rules.FLAG_ORDER, hint.read, ACQUIRES_NOTHING
+            return rules.FLAG_ORDER, hint.read, self._acquires_nothing
         return (rules.FLAG_ORDER, hint.site, hint.reason) if hint.reason else None
 
     def hint_after_wait(self, cta: int, source: int, time: int) -> tuple[Rule, Site, str] | None:
@@ -225,9 +227,9 @@ class Strong:
     def _note_read(self, by: By, place: Place, cta: int, warps: NDArray[np.int64], acquires: bool) -> None:
         for writer, written in self._writers.get(place, {}).items():
             if not written.releases:
-                site, reason = written.site, RELEASES_NOTHING
+                site, reason = written.site, self._releases_nothing
             elif not acquires:
-                site, reason = by.site, ACQUIRES_NOTHING
+                site, reason = by.site, self._acquires_nothing
             else:
                 site, reason = by.site, ""
                 self._hints.get((cta, writer), {}).pop(place, None)
@@ -254,11 +256,11 @@ class Strong:
         for (place, cta), warps in found.items():
             yield place, np.array(warps), cta
 
-    def _tokens(self, place: Place, cta: int, by: By) -> Iterator[tuple[object, ...]]:
+    def _tokens(self, place: Place, cta: int, by: By) -> Iterator[tuple[int, tuple[object, ...]]]:
         """Under what a place is published for, and read by, those in the scope: the CTA, the cluster, and all."""
         groups = (cta, cta // self._wave.cluster_size, 0)
-        for level in range(_NARROW.get(by.scope, _EVERYBODY)):
-            yield (*place, level + 1, groups[level])
+        for level in range(1, NARROW.get(by.scope, EVERYBODY) + 1):
+            yield level, (*place, level, groups[level - 1])
 
 
 def returns_old(access: Access) -> bool:

@@ -46,6 +46,10 @@ RELEASES = {
     "atom.acquire.gpu.global.add.u32 %r4, [%rd1], 1;": False,
     "st.release.cta.global.u32 [%rd1], 1;": False,
     "st.relaxed.gpu.global.u32 [%rd1], 1; fence.acq_rel.gpu;": False,
+    "fence.acq_rel.cta; st.relaxed.gpu.global.u32 [%rd1], 1;": False,
+    "membar.cta; red.relaxed.gpu.global.add.u32 [%rd1], 1;": False,
+    "fence.sc.cluster; st.relaxed.sys.global.u32 [%rd1], 1;": False,
+    "fence.sc.gpu; fence.acq_rel.cta; st.relaxed.gpu.global.u32 [%rd1], 1;": True,
 }
 ACQUIRES = {
     ("ld.acquire.gpu.global.u32 %r2, [%rd1];", ""): True,
@@ -56,6 +60,8 @@ ACQUIRES = {
     ("ld.volatile.global.u32 %r2, [%rd1];", ""): False,
     ("ld.acquire.cta.global.u32 %r2, [%rd1];", ""): False,
     ("fence.acq_rel.gpu; ld.relaxed.gpu.global.u32 %r2, [%rd1];", ""): None,
+    ("ld.relaxed.gpu.global.u32 %r2, [%rd1];", "fence.acq_rel.cta;"): False,
+    ("ld.relaxed.gpu.global.u32 %r2, [%rd1];", "membar.cta; membar.gl;"): True,
 }
 """None: a fence before each round is one after the round before, which saw nothing."""
 
@@ -64,11 +70,12 @@ def _run(store: str, load: str, after: str) -> str | None:
     return _launched(TEXT.format(store=store, load=load, after=after, reader=1), 2)
 
 
-def _launched(text: str, grid: int, threads: int = 1) -> str | None:
+def _launched(text: str, grid: int, threads: int = 1, cluster: int = 1) -> str | None:
     """The rule that a run draws; None where the data is read."""
     data, flag = np.zeros(32, np.uint32), np.zeros(16, np.uint32)
+    shape = {"grid": (grid, 1, 1), "block": (threads, 1, 1), "cluster": (cluster, 1, 1)}
     try:
-        Simulator().load(text).launch("k", grid=(grid, 1, 1), block=(threads, 1, 1), args=[data, flag])
+        Simulator().load(text).launch("k", **shape, args=[data, flag])
     except DiagnosticError as error:
         return error.diagnostics[0].rule.id
     assert data[16] == 7
@@ -82,6 +89,24 @@ def test_a_flag_orders_what_its_two_sides_release_and_acquire(store: str) -> Non
         if ".cta." in store + load:  # the flag itself is accessed by a thread that the scope leaves out
             wanted = "simulator.scope"
         assert _run(store, load, after) == wanted, (store, load, after)
+
+
+@pytest.mark.parametrize("flag", ["cta", "cluster", "gpu"])
+@pytest.mark.parametrize("scope", ["cta", "cluster", "gpu"])
+@pytest.mark.parametrize("between", ["warps of a CTA", "CTAs of a cluster", "clusters"])
+def test_a_fence_orders_for_the_threads_in_its_scope(between: str, scope: str, flag: str) -> None:
+    store, load = f"fence.acq_rel.{scope}; st.relaxed.{flag}.global.u32 [%rd1], 1;", f"ld.relaxed.{flag}.global.u32"
+    text = TEXT.format(store=store, load=f"{load} %r2, [%rd1];", after=f"fence.acq_rel.{scope};", reader=1)
+    scopes = ["cta", "cluster", "gpu"]
+    needed = ["warps of a CTA", "CTAs of a cluster", "clusters"].index(between)
+    wanted = None if scopes.index(scope) >= needed else "simulator.flag-order"
+    if scopes.index(flag) < needed:
+        wanted = "simulator.scope"
+    if needed == 0:
+        text = text.replace("mov.u32 %r0, %ctaid.x;", "mov.u32 %r0, %tid.x; shr.b32 %r0, %r0, 5;")
+        assert _launched(text, 1, threads=64) == wanted
+    else:
+        assert _launched(text, 2, cluster=2 if needed == 1 else 1) == wanted
 
 
 def test_weak_flags_race_themselves() -> None:

@@ -49,7 +49,7 @@ def test_what_many_stores_publish_takes_little_memory() -> None:
 def test_what_is_published_at_a_place_is_added_to_what_was(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two operations, each of one thread of another warp."""
     monkeypatch.setattr(checked, "LaneClocks", lambda *_: None)
-    wave: Any = SimpleNamespace(size=64, cta_count=1, cta_threads=64)
+    wave: Any = SimpleNamespace(size=64, cta_count=1, cta_threads=64, sites=tuple)
     clocks = Clocks(wave)
     of = {number: SimpleNamespace(rows=clocks.rows[[number]], source=4, warps=np.array([number])) for number in (0, 1)}
     monkeypatch.setattr(Clocks, "of", lambda _, operation: of[operation])
