@@ -121,9 +121,8 @@ class Control:
         last count and the step must fit the type together (control.range-end). `unroll` asks LLVM for copies of the
         body (control.unroll).
         """
-        known = step._value().constant if isinstance(step, Arithmetic) else step
-        if isinstance(known, int) and self._k.execution.is_unreached():
-            known = None
+        each = step._value().constant if isinstance(step, Arithmetic) else step
+        known = None if isinstance(each, int) and self._k.execution.is_unreached() else each
         if known is not None and (not isinstance(known, int) or known <= 0):
             rules.ZERO_STEP.fail(step=known)
         if stop is None:
@@ -132,14 +131,14 @@ class Control:
         if not element.is_integer:
             rules.UNSUPPORTED_OPERATION.fail(operation="k.range", element=element, advice="count in integers: .to(i32)")
         if element.bits < s32.bits and known != 1:  # a step past the last count would wrap
-            first, last, each = (as_value(self._k, bound, element).to(s32) for bound in (start, stop, step))
-            with self.range(first, last, each, name=name, unroll=unroll) as wide:
+            bounds = (as_value(self._k, bound, element).to(s32) for bound in (start, stop, step))
+            with self.range(*bounds, name=name, unroll=unroll) as wide:
                 yield wide.to(element)
             return
         last = as_value(self._k, stop, element)
         _check_last_count(start, last.constant, known, element)
         first = as_value(self._k, start, element)
-        check_unroll(unroll, (first.constant, last.constant, known))
+        check_unroll(unroll, (first.constant, last.constant, each))
         rounds = (first.ir, last.ir, as_value(self._k, step, element).ir)
         counter = make_variable(self._k, first, name=name)
         self._k.places.multiples.count(counter._storage.slots[0], first.ir, rounds[2])

@@ -120,3 +120,11 @@ def test_narrow_counters_are_unrolled() -> None:
     with k.range(k.const(0, nvb.u8), 8, 2, unroll=True) as i:
         k.arguments[0][i.to(i32)] = 1.0
     assert copies(k.compile(assemble=False)) == 4
+
+
+def test_rounds_are_known_where_no_thread_comes() -> None:
+    k = nvb.KernelBuilder("k", "sm_80", threads=32, parameters=[nvb.Parameter("x", nvb.Pointer(f32))])
+    for part in range(2):
+        with k.if_(k.thread_id() < 32 * (1 - part)), k.range(4, unroll=True) as i:
+            k.arguments[0][i] = 1.0
+    assert k.compile(assemble=False).diagnostics == ()
