@@ -17,6 +17,8 @@ from nvbackend.simulator.machine.wave import Reader, Step, Waiting, Wave, Writer
 from nvbackend.simulator.sync.members import Members, check_senders, members_of, names_all
 
 _ALL = np.uint32(0xFFFFFFFF)
+_UNDEFINED = np.uint32(0x7E5C0DED)
+"""What a lane reads from one that takes no part. As a float and as an integer it is large, which shows in sums."""
 
 
 def compile(instruction: Instruction, place: Compiling) -> Step:
@@ -49,8 +51,9 @@ def _shfl(instruction: Instruction, place: Compiling) -> Step:
         b, c = read_lane(wave, lanes).astype(np.int64), read_clamp(wave, lanes).astype(np.int64)
         chosen, inside = _sources(mode, lanes.threads % WARP, b & 31, c)
         check_senders(place, wave, lanes, mask, chosen)
-        rows = lanes.by_warp(read(wave, lanes))
-        write(wave, lanes, rows[lanes.slots[0], chosen])
+        values = lanes.by_warp(read(wave, lanes))[lanes.slots[0], chosen]
+        takes_part = members_of(mask) & lanes.present[lanes.slots[0]]
+        write(wave, lanes, np.where(takes_part[np.arange(lanes.count), chosen], values, _UNDEFINED))
         if write_pred is not None:
             write_pred(wave, lanes, inside)
 

@@ -97,3 +97,15 @@ def test_the_last_members_may_read_beyond_their_row():
     """Whose results no sum of the first lane has."""
     found = run("shfl.sync.down.b32 %r3, %r0, 4, 31, %r1;", 0xFFFF, count=16)
     assert found[:12].tolist() == list(range(4, 16))
+
+
+@pytest.mark.parametrize(
+    ("mask", "count"), [(0xFFFFF, 20), (0xFFFFFFFF, 20)], ids=["lanes outside of the mask", "lanes that have ended"]
+)
+def test_what_is_read_from_a_lane_that_takes_no_part_shows(mask, count):
+    """PTX ISA 9.7.9.6: it is undefined. Lanes whose partner takes part read its number."""
+    found = run("shfl.sync.bfly.b32 %r3, %r0, 16, 31, %r1;", mask, count=count)[:count]
+    partner = np.arange(count) ^ 16
+    assert (found[partner < count] == partner[partner < count]).all()
+    undefined = found[partner >= count]
+    assert (undefined > 1 << 30).all() and (undefined.view(np.float32) > 1e30).all()
