@@ -10,6 +10,7 @@ from llvmlite import ir
 from nvbackend.builder.core.instructions import issue, result
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
+from nvbackend.builder.ops.matrix.packed_registers import packed_register
 from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value
 from nvbackend.diagnostics import Diagnostic, Rule, raise_all, user_facing
 from nvbackend.intrinsics.copy import matrix_move
@@ -135,9 +136,10 @@ class Mma(Noun):
         """D = A * B + C: the thread's registers of D, from those of A (M x K), B (K x N) and C (M x N elements).
 
         `request` is the instruction (`nvb.mma`). Registers of f32 and f64 hold an element each, as do those of tf32 and
-        s32; elements of fewer bits are packed into u32, the first in the lowest bits. `intrinsics.fragments.mma` says
-        which thread holds what. `metadata` (u32) belongs to a sparse A, `scale_a` and `scale_b` (u32, a factor a byte)
-        to a product scaled by block. Raises every broken rule (mma.*), at this line.
+        s32; elements of fewer bits are packed into u32, the first in the lowest bits, and those of f16 and bf16 may
+        also come as pairs, f16x2 and bf16x2. `intrinsics.fragments.mma` says which thread holds what. `metadata` (u32)
+        belongs to a sparse A, `scale_a` and `scale_b` (u32, a factor a byte) to a product scaled by block. Raises every
+        broken rule (mma.*), at this line.
         """
         row = select_mma(request, self._k.target)
         fragments = {"a": list(a), "b": list(b), "c": list(c)}
@@ -160,9 +162,13 @@ class Mma(Noun):
         return [self._k.wrap(register, kind) for register in results["d"]]
 
     def _register(self, row: Row, operand: str, element: ElementType, value: Operand) -> ir.Value:
-        """A register of a fragment: tf32 may come as the f32 that it is cut from, s32 as itself."""
+        """A register of a fragment: tf32 may come as itself or the f32 that it is cut from, s32 as itself."""
         kind = register_type(row, operand)
+        if kind is not u32:
+            return as_value(self._k, value, kind).ir
         own = {tf32: f32, s32: s32}.get(element)
-        if kind is u32 and own is not None and (not isinstance(value, Arithmetic) or value.type is own):
+        if isinstance(value, Arithmetic) and value.type is tf32 and element is tf32:
+            own = tf32
+        if own is not None and (not isinstance(value, Arithmetic) or value.type is own):
             return as_value(self._k, value, own).bitcast(u32).ir
-        return as_value(self._k, value, kind).ir
+        return packed_register(self._k, element, value).ir

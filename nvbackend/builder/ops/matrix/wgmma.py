@@ -17,6 +17,7 @@ from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.matrix.in_flight import FragmentsInFlight
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
+from nvbackend.builder.ops.matrix.packed_registers import packed_register
 from nvbackend.builder.ops.matrix.turns import turns
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.scopes.names import name_or
@@ -192,9 +193,7 @@ class Wgmma(Noun):
 
     def fragment(self, registers: Sequence[Operand], element: ElementType, *, name: str | None = None) -> WgmmaFragment:
         """A of an instruction in registers: four u32 or pairs for each thread, packed as PTX ISA 9.7.15.5.1 shows."""
-        pair = f"{element}x2"
-        taken = [as_value(self._k, register, None if _is(pair, register) else u32) for register in registers]
-        values = [value if value.type is u32 else value.bitcast(u32) for value in taken]
+        values = [packed_register(self._k, element, register) for register in registers]
         check_fragment(len(values))
         block = self._register_block(name_or(name, "fragment", "a"))
         self._k.pseudo(WRITE_REGISTERS, [Touch(block, Access.WRITE)])
@@ -348,8 +347,3 @@ class Wgmma(Noun):
             row=layout.pitch,
             inside=offset,
         )
-
-
-def _is(name: str, operand: Operand) -> bool:
-    """Whether it is a value of the type of this name."""
-    return isinstance(operand, Value) and str(operand.type) == name

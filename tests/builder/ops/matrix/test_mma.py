@@ -187,8 +187,9 @@ def test_the_line_is_that_of_the_call():
 
 
 REGISTERS = {
-    "f16": (nvb.mma.sync("m16n8k8", f16, f16, f32), "a", {"word", 7}),
-    "tf32": (nvb.mma.sync("m16n8k4", tf32, tf32, f32), "a", {"word", "number", 7, 1.5}),
+    "f16": (nvb.mma.sync("m16n8k8", f16, f16, f32), "a", {"word", 7, "f16x2"}),
+    "bf16": (nvb.mma.sync("m16n8k8", bf16, bf16, f32), "b", {"word", 7, "bf16x2"}),
+    "tf32": (nvb.mma.sync("m16n8k4", tf32, tf32, f32), "a", {"word", "number", 7, 1.5, "tf32"}),
     "s8": (nvb.mma.sync("m16n8k16", s8, s8, s32), "a", {"word", 7}),
     "s32": (nvb.mma.sync("m16n8k16", s8, s8, s32), "c", {"word", "integer", 7}),
     "f32": (nvb.mma.sync("m16n8k8", f16, f16, f32), "c", {"number", 1.5, 7}),
@@ -197,12 +198,14 @@ REGISTERS = {
 
 
 @pytest.mark.parametrize("kind", REGISTERS)
-@pytest.mark.parametrize("given", ["word", "number", "integer", "half", 7, 1.5])
+@pytest.mark.parametrize("given", ["word", "number", "integer", "half", 7, 1.5, "f16x2", "bf16x2", "tf32"])
 def test_what_a_register_may_be_given_as(kind, given):
-    """Its own bits; tf32 as the f32 that it is cut from, s32 as itself; a number as what the register holds."""
+    """Its own bits; pairs of its elements; tf32 as itself or the f32 that it is cut from, s32 as itself; a number."""
     request, name, legal = REGISTERS[kind]
     s = Scene()
     values = {"word": s.word, "number": s.number, "integer": s.word.bitcast(s32), "half": s.word.to(f16)}
+    values |= {pair: s.k.convert.pack(pair, s.number, s.number) for pair in ("f16x2", "bf16x2")}
+    values["tf32"] = s.k.convert.single(s.number, tf32, rounding="rna")
     value = values.get(given, given)
     sums = s.word if kind in ("s8", "s32") else s.number
     operands = {"a": [s.word] * 2, "b": [s.word], "c": [sums] * 4}
@@ -213,3 +216,5 @@ def test_what_a_register_may_be_given_as(kind, given):
     with pytest.raises(nvb.DiagnosticError) as caught:
         s.k.mma.sync(request, *operands.values())
     assert {each.rule_id for each in caught.value.diagnostics} <= {"value.type", "value.constant"}
+    if kind in ("f16", "bf16") and given in ("f16x2", "bf16x2"):
+        assert "bitcast" not in str(caught.value)  # their bits are other numbers
