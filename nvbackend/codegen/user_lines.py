@@ -13,7 +13,7 @@ from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.diagnostics.ascii_paths import ascii_path
 from nvbackend.intrinsics.mma import wgmma
 from nvbackend.isel.machine.function import MachineFunction
-from nvbackend.isel.machine.words import MOST_NOTES
+from nvbackend.isel.machine.naming import MOST_NOTES
 
 LINE = "line"
 """The value of a diagnostic of ptxas that is the line of PTX, 0 where ptxas names none."""

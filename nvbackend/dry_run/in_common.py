@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.findings import ACCOUNTING, Findings
-from nvbackend.dry_run.order.words import in_rounds, instruction
+from nvbackend.dry_run.order.naming import in_rounds, instruction
 from nvbackend.dry_run.seam import Step
 from nvbackend.dry_run.values.lanes import lanes_in, numbers_of
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE

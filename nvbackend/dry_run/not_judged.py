@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 from nvbackend.dry_run.machine.machine import Machine
-from nvbackend.dry_run.order.words import instruction, listed
+from nvbackend.dry_run.order.naming import instruction, listed
 from nvbackend.dry_run.program.code import Program
 from nvbackend.dry_run.scenario.other_places import untouched
 from nvbackend.isel.machine.function import MachineInstr

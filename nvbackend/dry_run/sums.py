@@ -10,9 +10,9 @@ from nvbackend.dry_run import rules
 from nvbackend.dry_run.findings import MISSED, ORDER
 from nvbackend.dry_run.order.footprints import number
 from nvbackend.dry_run.order.granules import single_bytes
+from nvbackend.dry_run.order.naming import after_rounds, crew, in_rounds, instruction, line
 from nvbackend.dry_run.order.record import Record
 from nvbackend.dry_run.order.shadow import Records, Shadow
-from nvbackend.dry_run.order.words import after_rounds, crew, in_rounds, instruction, line
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import Step, Value
 from nvbackend.dry_run.when import When

@@ -10,7 +10,6 @@ from nvbackend.isel.flow.finished import finished
 from nvbackend.isel.select.rows import faults
 from nvbackend.isel.target.target import Target
 from nvbackend.lint import in_flight, rules
-from nvbackend.lint.alone import storing_threads
 from nvbackend.lint.between import Between
 from nvbackend.lint.in_flight import InFlightMistake
 from nvbackend.lint.lifted.ends import with_ends_apart
@@ -20,6 +19,7 @@ from nvbackend.lint.memory import SharedMemory
 from nvbackend.lint.missing import Absent
 from nvbackend.lint.numbers.addresses import Addresses
 from nvbackend.lint.numbers.touched import said
+from nvbackend.lint.one_thread import storing_threads
 from nvbackend.lint.one_way import Way, mistakes_of_one_way, possible
 from nvbackend.lint.said import at_line, head_of, issuer_of, place_of, round_by_round, with_source
 from nvbackend.lint.written_words import WrittenWords

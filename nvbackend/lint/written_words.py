@@ -13,10 +13,10 @@ from dataclasses import field
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.semantics import Completion, FenceOf
 from nvbackend.isel.flow.dataflow import Site, solve, union
-from nvbackend.lint.alone import executing
 from nvbackend.lint.lifted.lift import Lifted
 from nvbackend.lint.numbers.by_thread import CtaValues
 from nvbackend.lint.numbers.touched import Touched, said
+from nvbackend.lint.one_thread import executing
 
 _FILLS = (Completion.BYTES, Completion.COPY_GROUP)
 

@@ -17,7 +17,7 @@ from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.diagnostics.location import stated_places
-from nvbackend.dry_run.targets import targets_of
+from nvbackend.dry_run.successors import successors_of
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr
 from nvbackend.isel.target.target import Target
@@ -116,7 +116,7 @@ class AttachedCore(Core):
         for block in self.function.blocks:
             recorded = self.machine.blocks.get(block.name, MachineBlock(block.name))
             own = [each for each in recorded.instructions if not _is_added(each)]
-            asked = (each.name for each in targets_of(block.terminator))
+            asked = (each.name for each in successors_of(block.terminator))
             targets = [each if each in known else NOWHERE for each in asked]
             targets = [NOWHERE] if block.terminator is None else targets
             same = replace(recorded, instructions=own, successors=list(dict.fromkeys(targets)))

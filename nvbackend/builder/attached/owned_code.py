@@ -15,7 +15,7 @@ from llvmlite import ir
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import GLOBAL_SPACE
 from nvbackend.diagnostics import Diagnostic, Location
-from nvbackend.dry_run.targets import targets_of
+from nvbackend.dry_run.successors import successors_of
 
 _PRIVATE_SPACES = (GLOBAL_SPACE, 4, 5)
 """Address spaces that are never shared memory: global, constant and local."""
@@ -127,7 +127,7 @@ def computes(function: ir.Function) -> bool:
 
 def homes_are_left_alone(instr: ir.Instruction, homes: KeysView[ir.Block]) -> bool:
     """Whether `instr` never leads to one of these blocks."""
-    return homes.isdisjoint(targets_of(instr))
+    return homes.isdisjoint(successors_of(instr))
 
 
 def is_harmless(instr: ir.Instruction) -> bool:

@@ -44,7 +44,7 @@ from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import Diagnostic, Location, Uncopied, raise_all
 from nvbackend.diagnostics.location import CallerChain, caller_line
 from nvbackend.dry_run.anchors import Anchor, Anchors
-from nvbackend.dry_run.targets import targets_of
+from nvbackend.dry_run.successors import successors_of
 from nvbackend.intrinsics.row.row import Effect, Row
 from nvbackend.intrinsics.row.semantics import BARRIER, Scope
 from nvbackend.intrinsics.row.types import ElementType
@@ -371,7 +371,7 @@ class Core(Uncopied):
         for block in self.function.blocks:
             machine = self.machine.blocks[block.name] = recorded.get(block.name, MachineBlock(block.name))
             end = block.terminator
-            machine.successors = [target.name for target in targets_of(end)]
+            machine.successors = [target.name for target in successors_of(end)]
             if isinstance(end, ir.ConditionalBranch):
                 choice = self._choices.get(block.name)
                 machine.sides = self.execution.sides(end.operands[0], (choice and choice.rounds) or ())

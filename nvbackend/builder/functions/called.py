@@ -27,7 +27,7 @@ from nvbackend.builder.scopes.in_functions import Call, CalledFunction, Function
 from nvbackend.builder.scopes.names import has_meaning
 from nvbackend.builder.values.values import GLOBAL_SPACE, SHARED_SPACE, Value
 from nvbackend.diagnostics import caller_location
-from nvbackend.dry_run.targets import targets_of
+from nvbackend.dry_run.successors import successors_of
 from nvbackend.isel.machine.pseudo import CALL
 from nvbackend.signature import Pointer, Scalar
 
@@ -46,7 +46,7 @@ def call(k: FunctionBuilder, source: Source, arguments: Mapping[str, Any]) -> li
     results = expand(k, source, inside, apart=True)
     after = core.llvm.block
     blocks = core.function.blocks
-    start = targets_of(before.terminator)[0]
+    start = successors_of(before.terminator)[0]
     body = tuple(blocks[blocks.index(start) : blocks.index(after)])
     called = _built(k, source)
     _check_same(source, called, code_of(body))

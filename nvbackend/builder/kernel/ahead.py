@@ -8,7 +8,7 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from nvbackend.builder.kernel.turns import ShortTurns
+from nvbackend.builder.kernel.switch_interval import ShortTurns
 from nvbackend.diagnostics.arguments import wrong_arguments
 
 if TYPE_CHECKING:

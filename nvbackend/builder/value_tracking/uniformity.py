@@ -27,7 +27,7 @@ from nvbackend.builder.value_tracking.strided_values import promised, refined, s
 from nvbackend.builder.value_tracking.uniformity_graph import Bounds, Entry, Graph, Node, Rounds, Stores, reads_slot
 from nvbackend.diagnostics import Location
 from nvbackend.diagnostics.classes.dataclass import dataclass
-from nvbackend.dry_run.targets import targets_of
+from nvbackend.dry_run.successors import successors_of
 from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.flow.graphs import ControlFlow, on_cycles, postorder
 from nvbackend.isel.machine.function import Branch
@@ -155,7 +155,7 @@ class _Analysis:
     def _flow(self) -> ControlFlow:
         """Of the blocks that are there: a mistake may have left one open, and what follows it unmade."""
         blocks = self._function.blocks
-        there = {block.name: [target.name for target in targets_of(block.terminator)] for block in blocks}
+        there = {block.name: [target.name for target in successors_of(block.terminator)] for block in blocks}
         return ControlFlow(
             {name: [other for other in following if other in there] for name, following in there.items()}
         )

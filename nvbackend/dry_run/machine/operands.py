@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nvbackend.dry_run.machine.fiber import Fiber
-from nvbackend.dry_run.order.words import touch_of
+from nvbackend.dry_run.order.naming import touch_of
 from nvbackend.dry_run.program.code import Recorded
 from nvbackend.dry_run.seam import Named, Value
 from nvbackend.dry_run.values.lanes import among, numbers_of

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.order.granules import Addresses, Moved, Sixteens, mask_of
+from nvbackend.dry_run.order.naming import touch_of
 from nvbackend.dry_run.order.record import Part, Span, span_of
 from nvbackend.dry_run.order.shared_matrix import CHUNK, SharedMatrix, of_tcgen05, of_wgmma
-from nvbackend.dry_run.order.words import touch_of
 from nvbackend.dry_run.seam import RANK_SHIFT, Step, Unknown, Value
 from nvbackend.dry_run.values.lanes import lanes_in
 from nvbackend.dry_run.values.ranges import bounds

@@ -10,12 +10,12 @@ from nvbackend.dry_run.order.extents import Extents, Outside
 from nvbackend.dry_run.order.footprints import Access
 from nvbackend.dry_run.order.granules import Granules, granules
 from nvbackend.dry_run.order.lanes import LaneShadow
+from nvbackend.dry_run.order.naming import Names, touch_of
 from nvbackend.dry_run.order.record import Part, Record, is_of_matrix
 from nvbackend.dry_run.order.shadow import Records, Shadow
 from nvbackend.dry_run.order.somewhere import Somewhere, Somewheres, earlier_of
 from nvbackend.dry_run.order.turns import Turns
 from nvbackend.dry_run.order.unmet import Own, Unmet, Untold
-from nvbackend.dry_run.order.words import Names, touch_of
 from nvbackend.dry_run.when import When
 from nvbackend.intrinsics.row.semantics import Completion, Scope
 from nvbackend.isel.machine.function import MachineInstr

@@ -18,7 +18,7 @@ from nvbackend.dry_run.program.needed import is_of_protocols, needed, pointers, 
 from nvbackend.dry_run.program.operations import is_pure, operation_of
 from nvbackend.dry_run.program.registers import Registers
 from nvbackend.dry_run.program.uses import Uses
-from nvbackend.dry_run.targets import targets_of
+from nvbackend.dry_run.successors import successors_of
 from nvbackend.dry_run.values.arithmetic import Operation
 from nvbackend.dry_run.values.floats import format_of
 from nvbackend.dry_run.when import Counter
@@ -199,7 +199,7 @@ class _Compiler:
 
     def _end(self, block: ir.Block, code: CodeBlock) -> None:
         end = block.terminator
-        code.targets = tuple(self._number[one.name] for one in targets_of(end))
+        code.targets = tuple(self._number[one.name] for one in successors_of(end))
         if len(code.targets) > 1:
             code.condition = self._registers.of(end.operands[0])
         if isinstance(end, ir.SwitchInstr):

@@ -11,7 +11,7 @@ from llvmlite import ir
 
 from nvbackend.dry_run.anchors import Anchor
 from nvbackend.dry_run.program.needed import SHARED_SPACES, results
-from nvbackend.dry_run.targets import targets_of
+from nvbackend.dry_run.successors import successors_of
 from nvbackend.intrinsics.copy import load_store
 from nvbackend.intrinsics.row.row import Effect, RegisterClass
 from nvbackend.isel.flow.loops import Loop, Loops
@@ -87,7 +87,7 @@ class _Values:
             self._blocks[name].terminator.operands[0]
             for name in loop.blocks
             if (end := self._blocks[name].terminator) is not None
-            and any(one.name not in loop.blocks for one in targets_of(end))
+            and any(one.name not in loop.blocks for one in successors_of(end))
         ]
         return not self._behind(ends, loop).isdisjoint(values)
 

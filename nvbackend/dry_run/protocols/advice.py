@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from nvbackend.diagnostics import Rule
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier, Wait
+from nvbackend.dry_run.order.naming import crew, line, listed, touch_of
 from nvbackend.dry_run.order.record import Part, Record, is_of_matrix
-from nvbackend.dry_run.order.words import crew, line, listed, touch_of
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.isel.machine.function import MachineInstr

@@ -8,7 +8,7 @@ from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.findings import ORDER
 from nvbackend.dry_run.order.footprints import Access
-from nvbackend.dry_run.order.words import in_rounds, instruction, line, touch_of
+from nvbackend.dry_run.order.naming import in_rounds, instruction, line, touch_of
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import Step
 

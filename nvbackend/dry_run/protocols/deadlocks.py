@@ -11,7 +11,7 @@ from nvbackend.dry_run import rules
 from nvbackend.dry_run.findings import ACCOUNTING, DEADLOCK, INVERTED, Notes
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
 from nvbackend.dry_run.order.footprints import number
-from nvbackend.dry_run.order.words import counted, in_rounds, instruction, line, listed, warps
+from nvbackend.dry_run.order.naming import counted, in_rounds, instruction, line, listed, warps
 from nvbackend.dry_run.protocols.left_out import Astray, cause_in_turns, release_left_out
 from nvbackend.dry_run.protocols.overruns import (
     arrivals_beside,

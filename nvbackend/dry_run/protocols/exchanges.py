@@ -10,7 +10,7 @@ from nvbackend.dry_run.objects.groups import Operation
 from nvbackend.dry_run.order.events import Warp
 from nvbackend.dry_run.order.footprints import Access
 from nvbackend.dry_run.order.lanes import Exchange
-from nvbackend.dry_run.order.words import in_rounds, instruction, line, touch_of
+from nvbackend.dry_run.order.naming import in_rounds, instruction, line, touch_of
 from nvbackend.dry_run.protocols.collisions import lost_sums
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import Step

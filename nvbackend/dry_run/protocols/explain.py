@@ -13,9 +13,9 @@ from nvbackend.dry_run.findings import UNWRITTEN as NOBODY
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier, Wait, is_relaxed
 from nvbackend.dry_run.order import memory
 from nvbackend.dry_run.order.extents import Outside
+from nvbackend.dry_run.order.naming import access, after_rounds, crew, in_rounds, instruction, line, touch_of
 from nvbackend.dry_run.order.record import Part, Record, span_of
 from nvbackend.dry_run.order.shared_matrix import begins_at
-from nvbackend.dry_run.order.words import access, after_rounds, crew, in_rounds, instruction, line, touch_of
 from nvbackend.dry_run.protocols.advice import Advice
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.when import When

@@ -10,8 +10,8 @@ from typing import Any
 
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.findings import ACCOUNTING, EARLY
+from nvbackend.dry_run.order.naming import after_rounds, crew, in_rounds, instruction, line
 from nvbackend.dry_run.order.record import Record
-from nvbackend.dry_run.order.words import after_rounds, crew, in_rounds, instruction, line
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import Step
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, Completion, FenceOf

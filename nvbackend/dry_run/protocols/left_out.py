@@ -10,7 +10,7 @@ from typing import Any
 from nvbackend.dry_run import rules
 from nvbackend.dry_run.findings import ACCOUNTING
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier
-from nvbackend.dry_run.order.words import counted, in_rounds, line, warps
+from nvbackend.dry_run.order.naming import counted, in_rounds, line, warps
 from nvbackend.dry_run.protocols.overruns import stages
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import Step

@@ -11,7 +11,7 @@ from nvbackend.dry_run.objects.groups import Operation
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier, Place
 from nvbackend.dry_run.order.events import Warp
 from nvbackend.dry_run.order.footprints import Access, lanes_of, multicast_mask
-from nvbackend.dry_run.order.words import after_rounds, in_rounds, instruction, line, touch_of
+from nvbackend.dry_run.order.naming import after_rounds, in_rounds, instruction, line, touch_of
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import RANK_SHIFT, Step, Unknown
 from nvbackend.dry_run.when import When

@@ -10,7 +10,7 @@ from nvbackend.dry_run import rules
 from nvbackend.dry_run.findings import ACCOUNTING, MISSED, ORDER
 from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier, Wait
 from nvbackend.dry_run.order.events import Warp
-from nvbackend.dry_run.order.words import counted, in_rounds, instruction, line, listed, warps
+from nvbackend.dry_run.order.naming import counted, in_rounds, instruction, line, listed, warps
 from nvbackend.dry_run.protocols.explain import returns_early
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import Step

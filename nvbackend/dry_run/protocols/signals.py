@@ -10,8 +10,8 @@ from nvbackend.dry_run.findings import ACCOUNTING, EARLY, PARITY
 from nvbackend.dry_run.objects.mbarriers import Arrival, Invalidated, Mbarrier, Place, Wait
 from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.dry_run.order.footprints import lanes_of, multicast_mask, number
+from nvbackend.dry_run.order.naming import after_rounds, counted, in_rounds, instruction, line, touch_of
 from nvbackend.dry_run.order.record import Part
-from nvbackend.dry_run.order.words import after_rounds, counted, in_rounds, instruction, line, touch_of
 from nvbackend.dry_run.protocols.lifetimes import MBARRIER_BYTES, Overwritten, is_none
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import BLOCKED, DONE, RANK_SHIFT, Outcome, Step, Unknown

@@ -9,7 +9,7 @@ from nvbackend.dry_run.findings import ACCOUNTING
 from nvbackend.dry_run.objects.barriers import Barrier, Comer
 from nvbackend.dry_run.order.events import Warp
 from nvbackend.dry_run.order.footprints import number
-from nvbackend.dry_run.order.words import after_rounds, in_rounds, instruction, line, warps
+from nvbackend.dry_run.order.naming import after_rounds, in_rounds, instruction, line, warps
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import ALL_LANES, BLOCKED, DONE, Named, Outcome, Step
 from nvbackend.dry_run.values.lanes import bits

@@ -16,9 +16,9 @@ from nvbackend.dry_run.objects.mbarriers import Arrival, Mbarrier, Wait
 from nvbackend.dry_run.order.events import Known
 from nvbackend.dry_run.order.footprints import number
 from nvbackend.dry_run.order.granules import single_bytes
+from nvbackend.dry_run.order.naming import after_rounds, crew, in_rounds, instruction, line
 from nvbackend.dry_run.order.record import Part, Record
 from nvbackend.dry_run.order.shadow import Shadow
-from nvbackend.dry_run.order.words import after_rounds, crew, in_rounds, instruction, line
 from nvbackend.dry_run.protocols.explain import returns_early
 from nvbackend.dry_run.protocols.hand_overs import HandOvers
 from nvbackend.dry_run.protocols.state import State

@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from nvbackend.dry_run.anchors import Anchor
 from nvbackend.dry_run.program.needed import pointers
-from nvbackend.dry_run.targets import targets_of
+from nvbackend.dry_run.successors import successors_of
 from nvbackend.intrinsics.row.semantics import BARRIER
 from nvbackend.isel.flow.graphs import reached
 from nvbackend.isel.machine.function import MachineInstr
@@ -68,7 +68,7 @@ class Promises:
 
     def _conditions(self, block: str) -> list[Any]:
         """The conditions of the branches that all ways to a block take to the same side."""
-        following = {one.name: [to.name for to in targets_of(one.terminator)] for one in self._function.blocks}
+        following = {one.name: [to.name for to in successors_of(one.terminator)] for one in self._function.blocks}
         entry, found = self._function.blocks[0].name, []
         for one in self._function.blocks:
             both = following[one.name]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from nvbackend.diagnostics import user_facing
 from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.paths import coming, thread_count
-from nvbackend.isel.flow.plain import with_plain
+from nvbackend.isel.flow.plain_accesses import with_plain
 from nvbackend.isel.machine.function import MachineFunction
 
 

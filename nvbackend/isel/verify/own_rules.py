@@ -14,7 +14,7 @@ from nvbackend.diagnostics.diagnostic import FORM
 from nvbackend.diagnostics.location import error_location
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.flow.finished import finished
-from nvbackend.isel.flow.plain import with_plain
+from nvbackend.isel.flow.plain_accesses import with_plain
 from nvbackend.isel.flow.view import Flow
 from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr
 

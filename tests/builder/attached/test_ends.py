@@ -10,7 +10,7 @@ from llvmlite import ir
 from nvbackend import i32
 from nvbackend.builder.attached.selectable import may_be_refused
 from nvbackend.builder.value_tracking.addresses.origins import reaching
-from nvbackend.dry_run.targets import targets_of
+from nvbackend.dry_run.successors import successors_of
 from tests.builder.attached.test_attach_judged import attached, race, said
 from tests.builder.attached.test_partial import INSTRUCTION, operands, so_far
 
@@ -53,9 +53,9 @@ def test_targets_are_those_of_the_text(end):
     ways = [builder.append_basic_block(name) for name in ("first", "second", "third")]
     end(builder, n.ir, ways)
     printed = re.findall(r'label %"(\w+)"', str(builder.block.terminator))
-    assert {target.name for target in targets_of(builder.block.terminator)} == set(printed)
-    assert len(targets_of(builder.block.terminator)) == len(set(printed))
-    assert targets_of(None) == []
+    assert {target.name for target in successors_of(builder.block.terminator)} == set(printed)
+    assert len(successors_of(builder.block.terminator)) == len(set(printed))
+    assert successors_of(None) == []
 
 
 def in_flight(end, *, wait=False):

@@ -11,7 +11,7 @@ from collections.abc import Container, Sequence
 from llvmlite import ir
 
 from nvbackend.builder.values.values import CLUSTER_SPACE, SHARED_SPACE
-from nvbackend.dry_run.targets import targets_of
+from nvbackend.dry_run.successors import successors_of
 
 _SUMS = ("add", "or", "xor")
 _CASTS = ("trunc", "zext", "sext", "inttoptr", "ptrtoint", "bitcast", "addrspacecast")
@@ -83,7 +83,7 @@ def reaching(read: ir.LoadInstr) -> list[ir.Value]:
     slot, home = read.operands[0], read.parent
     before: dict[ir.Block, list[ir.Block]] = {}
     for block in home.parent.blocks:
-        for target in targets_of(block.terminator):
+        for target in successors_of(block.terminator):
             before.setdefault(target, []).append(block)
     stored: dict[ir.Value, None] = {}
     seen: set[ir.Block] = set()

@@ -16,10 +16,10 @@ from nvbackend.intrinsics.row.semantics import GridUse, MbarrierUse, Scope, Tens
 from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.graphs import ControlFlow
 from nvbackend.isel.flow.paths import coming, everyone
-from nvbackend.isel.flow.plain import with_plain
+from nvbackend.isel.flow.plain_accesses import with_plain
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, RunTimeValues
+from nvbackend.isel.machine.naming import named_threads
 from nvbackend.isel.machine.pseudo import ARRAY
-from nvbackend.isel.machine.words import named_threads
 from nvbackend.isel.protocols.grids import rules
 
 _MAP = "tensor_map"

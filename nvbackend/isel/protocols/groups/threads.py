@@ -15,7 +15,7 @@ from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.finished import semantics_in
 from nvbackend.isel.flow.paths import coming, everyone
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
-from nvbackend.isel.machine.words import named_threads, with_line
+from nvbackend.isel.machine.naming import named_threads, with_line
 from nvbackend.isel.protocols.groups import rules
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from nvbackend.isel.machine.words import with_line
+from nvbackend.isel.machine.naming import with_line
 from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.protocols.mbarrier.finding import CountFinding
 from nvbackend.isel.protocols.mbarrier.transactions import bytes_of

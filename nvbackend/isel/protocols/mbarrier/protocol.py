@@ -15,7 +15,7 @@ from nvbackend.isel.flow.loops import Loops, loops_of
 from nvbackend.isel.flow.paths import cluster_size
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineFunction
-from nvbackend.isel.machine.words import MOST_NOTES
+from nvbackend.isel.machine.naming import MOST_NOTES
 from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.protocols.mbarrier.counts import Counts
 from nvbackend.isel.protocols.mbarrier.deadlock import Deadlocks, Stuck

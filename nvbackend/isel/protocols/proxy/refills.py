@@ -15,7 +15,7 @@ from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.isel.flow.accesses import AccessKind, Relation, Run, relation
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import Crew, MachineFunction, MemoryObject, MemoryUse
-from nvbackend.isel.machine.words import with_line
+from nvbackend.isel.machine.naming import with_line
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
 from nvbackend.isel.protocols.proxy import rules
 from nvbackend.isel.protocols.proxy.protocol import find_meetings, reduce_function, waits_are_wrong

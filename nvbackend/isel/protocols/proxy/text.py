@@ -8,7 +8,7 @@ from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.isel.flow.accesses import AccessKind, Run
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.machine.function import MachineInstr
-from nvbackend.isel.machine.words import MOST_NOTES, with_line
+from nvbackend.isel.machine.naming import MOST_NOTES, with_line
 from nvbackend.isel.protocols.mbarrier.uses import barrier_touch
 from nvbackend.isel.protocols.proxy import rules
 from nvbackend.isel.protocols.proxy.state import Meeting

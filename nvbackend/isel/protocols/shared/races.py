@@ -24,7 +24,7 @@ from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.flow.footprints import Overlap, footprints_of
 from nvbackend.isel.flow.loops import Loop
 from nvbackend.isel.machine.function import Crew, MachineFunction, MemoryObject
-from nvbackend.isel.machine.words import with_line
+from nvbackend.isel.machine.naming import with_line
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED, find_uses
 from nvbackend.isel.protocols.shared import rules
 from nvbackend.isel.protocols.shared.pairs import Pairs, is_atomic

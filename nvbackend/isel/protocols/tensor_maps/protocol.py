@@ -12,10 +12,10 @@ from nvbackend.diagnostics import Diagnostic
 from nvbackend.intrinsics.row.semantics import TensorMapUse
 from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.graphs import ControlFlow
-from nvbackend.isel.flow.plain import with_plain
+from nvbackend.isel.flow.plain_accesses import with_plain
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineBlock, MachineFunction
-from nvbackend.isel.machine.words import with_line
+from nvbackend.isel.machine.naming import with_line
 from nvbackend.isel.protocols.tensor_maps import rules
 
 _CHANGES = (TensorMapUse.CHANGE, TensorMapUse.PUBLISH)

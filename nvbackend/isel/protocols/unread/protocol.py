@@ -15,7 +15,7 @@ from nvbackend.isel.flow.finished import finished, semantics_in
 from nvbackend.isel.flow.paths import unreached, without_unreached
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import Access, MachineFunction, MachineInstr, RegisterBlock
-from nvbackend.isel.machine.words import with_line
+from nvbackend.isel.machine.naming import with_line
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
 from nvbackend.isel.protocols.unread import rules
 

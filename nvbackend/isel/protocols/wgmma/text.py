@@ -12,7 +12,7 @@ from nvbackend.intrinsics.mma.wgmma import PENDING_GROUPS
 from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.machine.function import Access, RegisterBlock
-from nvbackend.isel.machine.words import MOST_NOTES
+from nvbackend.isel.machine.naming import MOST_NOTES
 from nvbackend.isel.protocols.wgmma import rules
 from nvbackend.isel.protocols.wgmma.state import (
     NOWHERE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 
-def targets_of(terminator: ir.Instruction | None) -> list[ir.Block]:
+def successors_of(terminator: ir.Instruction | None) -> list[ir.Block]:
     """The blocks that may follow one with this end, each once; of a two-way branch first the one where it holds.
 
     llvmlite has those of a `switch` and an `indirectbr` in places of their own, not among the operands.

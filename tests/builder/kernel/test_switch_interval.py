@@ -11,7 +11,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import f32
 from nvbackend.builder.kernel import kernel as kernel_module
-from nvbackend.builder.kernel.turns import SECONDS, ShortTurns
+from nvbackend.builder.kernel.switch_interval import SECONDS, ShortTurns
 
 LONG = 0.25
 
