@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -56,6 +56,20 @@ _ATTRIBUTE = re.compile(r"align \d+|[a-z][\w.]*(?:\([^()]*\))?")
 _FTZ = '"denormal-fp-math-f32"="preserve-sign,preserve-sign"'
 
 
+class _Laps:
+    """Seconds, by the names of what they were spent on."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._begun = time.perf_counter()
+
+    def end(self, name: str) -> None:
+        """The time since the last lap was spent on `name`."""
+        now = time.perf_counter()
+        self.seconds[name] = self.seconds.get(name, 0.0) + now - self._begun
+        self._begun = now
+
+
 @user_facing
 class KernelBuilder(Operations):
     """Builds one kernel.
@@ -93,7 +107,7 @@ class KernelBuilder(Operations):
         self.max_registers = max_registers
         """The most registers a thread may have, None where nothing was asked for."""
         check_parameters(name, parameters)
-        self._started = time.perf_counter()
+        self._laps = _Laps()
         self.module = NamingModule(name)
         self.module.triple = TRIPLE
         types = [_parameter_type(parameter) for parameter in parameters]
@@ -155,6 +169,39 @@ class KernelBuilder(Operations):
         if self.core.finished:
             FINISHED.fail(name=self.name)
         sizes = sizes_of(check, self.name, self._parameters)
+        self._close(end)
+        text = self._early_text()
+        self._laps.end("build")
+        if ahead is not None and text is not None:
+            ahead.start(text, self.signature, self.machine)
+        self._laps.end("ahead")
+        from nvbackend.isel.verify.verify import verify  # with the protocols: LLVM is at work meanwhile
+
+        if not self.core.indices:
+            self.core.link_threads()
+        self._laps.end("build")
+        warnings = self._judged(verify(self.machine, rules=self._rules))
+        self._laps.end("verify")
+        if text is None:
+            text = self._whole_text()
+        self._laps.end("build")
+        if ahead is not None:
+            ahead.verified(text, self.signature, self.machine)
+        allowed = self.core.allowances
+        unknown: tuple[str, ...] = ()
+        if sizes is not None:
+            seen = dry_run(self.core, self.signature, sizes)
+            warnings += raise_all(allowed.kept(seen.found))
+            unknown = seen.unknown
+        warnings += tuple(allowed.unused())
+        self._laps.end("check")
+        suppressed = tuple(allowed.suppressed)
+        announce(warnings, suppressed)
+        timings = {name: self._laps.seconds[name] for name in ("build", "verify", "check")}
+        return FinishedKernel(self.signature, self.target, self.machine, text, warnings, timings, suppressed, unknown)
+
+    def _close(self, end: Location | None) -> None:
+        """Check that every block has ended, end the last one, and copy the control flow to the machine form."""
         self.core.check_blocks()
         if self.core.exit_kind is None:
             self.control.end(end)
@@ -162,42 +209,13 @@ class KernelBuilder(Operations):
         self.core.link_blocks()
         if self.core.indices:
             self.core.link_threads()
-        text = self._early_text()
-        written = time.perf_counter()
-        if ahead is not None and text is not None:
-            ahead.start(text, self.signature, self.machine)
-        begun = time.perf_counter()
-        from nvbackend.isel.verify.verify import verify  # with the protocols: LLVM is at work meanwhile
 
-        if not self.core.indices:
-            self.core.link_threads()
-        built = time.perf_counter()
-        allowed = self.core.allowances
+    def _judged(self, verified: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+        """The warnings about the finished function, among them what the verifier says. Raises the errors."""
         of_calls = [*owner_faults(self), *self.core.peers.faults(), *self.groups.faults()]
-        faults = [*self._warnings, *of_calls, *verify(self.machine, rules=self._rules)]
+        faults = [*self._warnings, *of_calls, *verified]
         faults += work_for_nothing(self.core, self._epilogues)
-        warnings = raise_all(of_whole_calls(self.core, allowed.kept(faults)))
-        verified = time.perf_counter()
-        if text is None:
-            from nvbackend.builder.scopes.calls import spliced
-
-            with spliced(self.core.function, self.core.functions.calls):
-                text = kernel_text(self.module, self)
-        judged = time.perf_counter()
-        if ahead is not None:
-            ahead.verified(text, self.signature, self.machine)
-        unknown: tuple[str, ...] = ()
-        if sizes is not None:
-            seen = dry_run(self.core, self.signature, sizes)
-            warnings += raise_all(allowed.kept(seen.found))
-            unknown = seen.unknown
-        warnings += tuple(allowed.unused())
-        checked = time.perf_counter()
-        building = written - self._started + built - begun + judged - verified
-        timings = {"build": building, "verify": verified - built, "check": checked - judged}
-        suppressed = tuple(allowed.suppressed)
-        announce(warnings, suppressed)
-        return FinishedKernel(self.signature, self.target, self.machine, text, warnings, timings, suppressed, unknown)
+        return raise_all(of_whole_calls(self.core, self.core.allowances.kept(faults)))
 
     def _early_text(self) -> str | None:
         """The text of what has not been verified; None where it may be another one then, or cannot be written."""
@@ -207,6 +225,13 @@ class KernelBuilder(Operations):
             return kernel_text(self.module, self)
         except Exception:  # noqa: BLE001 (it comes again, after the verifier's)
             return None
+
+    def _whole_text(self) -> str:
+        """The text of the function, with the device functions called that the analyses saw in place."""
+        from nvbackend.builder.scopes.calls import spliced
+
+        with spliced(self.core.function, self.core.functions.calls):
+            return kernel_text(self.module, self)
 
     def compile(self, *, check: bool | Sequence[Mapping[str, int]] = True, **options: Any) -> CompiledKernel:
         """Finish, then compile: see `finish` and FinishedKernel.compile."""
