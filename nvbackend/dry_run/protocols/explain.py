@@ -16,7 +16,6 @@ from nvbackend.dry_run.order.extents import Outside
 from nvbackend.dry_run.order.naming import access, after_rounds, crew, in_rounds, instruction, line, touch_of
 from nvbackend.dry_run.order.record import Part, Record, span_of
 from nvbackend.dry_run.order.shared_matrix import begins_at
-from nvbackend.dry_run.protocols.advice import Advice
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.when import When
 from nvbackend.isel.machine.function import MachineInstr, MemoryObject
@@ -107,6 +106,8 @@ class Explain:
         where: str,
         **said: object,
     ) -> None:
+        from nvbackend.dry_run.protocols.fixes.advice import Advice  # few kernels need any
+
         relaxed = self._relaxed(first, second)
         values: dict[str, Any] = (
             {"line": line(relaxed.instr)}
