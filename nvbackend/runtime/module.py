@@ -22,11 +22,12 @@ from nvbackend.runtime.device import CudaDevice, Device, check_architecture, che
 from nvbackend.runtime.driver import driver_errors, no_gpu_reason
 from nvbackend.runtime.launch import Grid, Launches, LaunchRecord, PreparedLaunch, is_argument, watch
 from nvbackend.runtime.rules import DEVICE_NAME, GRID, LOAD_FAILED, NOT_COMPILED, SIMULATOR_OPTION
-from nvbackend.runtime.simulated import SimulatedBinder, SimulatedDevice, places_of, say_where
+from nvbackend.runtime.simulated import SimulatedBinder, SimulatedDevice, places_of, promised, say_where
 from nvbackend.runtime.streams import CU_STREAM_PER_THREAD, stream_handle
 from nvbackend.signature import Signature, TensorMap
 
 if TYPE_CHECKING:
+    from nvbackend.runtime.promises import Promises
     from nvbackend.simulator import Report
 
 GPU, SIMULATOR = "gpu", "simulator"
@@ -113,12 +114,17 @@ class LoadedKernel(_Loaded, NoLaunches):
     """A kernel on the current device. Launch it by `launch(grid, ...)` or `kernel[grid, stream](...)`."""
 
     def __init__(
-        self, signature: Signature, kernel: Any, device: Device, apart: Sequence[tuple[int, int]] = ()
+        self,
+        signature: Signature,
+        kernel: Any,
+        device: Device,
+        apart: Sequence[tuple[int, int]] = (),
+        promises: Promises | None = None,
     ) -> None:
         self.signature = signature
         self.device = device
         self._binder = (
-            SimulatedBinder(signature, device, apart)
+            SimulatedBinder(signature, device, apart, promises)
             if isinstance(device, SimulatedDevice)
             else Binder(signature, device, apart)
         )
@@ -357,7 +363,8 @@ def _load(compiled: Compiled, device: Device | str | None, options: Mapping[str,
         watch(device, kernel, signature.name, assertions)
     except driver_errors() as error:
         LOAD_FAILED.fail(kernel=signature.name, form="PTX" if binary is None else "cubin", error=error)
-    return LoadedKernel(signature, kernel, device, pairs_apart(signature, compiled))
+    promises = promised(signature, compiled) if isinstance(device, SimulatedDevice) else None
+    return LoadedKernel(signature, kernel, device, pairs_apart(signature, compiled), promises)
 
 
 def _suited(saved: Any, capability: tuple[int, int]) -> Any:

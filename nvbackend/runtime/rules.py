@@ -123,6 +123,14 @@ ASSERTED = Rule(
     why="The kernel was compiled and checked for such values alone.",
     reference="docs/guide.md, Sizes",
 )
+ASSUMED = Rule(
+    id="launch.assumed",
+    message="the kernel promises by k.assume what does not hold with {arguments}",
+    fix="pass arguments that keep the promise, or take k.assume out; what is promised of a single parameter is better "
+    "asserted where it is annotated: nvb.i32(minimum=1), which launches on a GPU compare, too",
+    why="LLVM compiles for the promise: with other arguments the kernel may compute anything.",
+    reference="LLVM Language Reference (llvm.assume); docs/guide.md, Sizes",
+)
 OVERLAP = Rule(
     id="launch.overlap",
     message="{first} from its byte {of_first} on and {second} from its byte {of_second} on share {count} bytes, which "

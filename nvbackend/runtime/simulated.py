@@ -23,9 +23,10 @@ from nvbackend.runtime.im2col import element_strides
 from nvbackend.runtime.launch import raise_failures
 from nvbackend.runtime.rules import DTYPE
 from nvbackend.runtime.tensor_map import TensorMapPlan, check_array, check_tensor_map, plan
-from nvbackend.signature import BoundTensorMap, Pointer, Signature, TensorMap
+from nvbackend.signature import BoundTensorMap, Parameter, Pointer, Scalar, Signature, TensorMap
 
 if TYPE_CHECKING:
+    from nvbackend.runtime.promises import Promises
     from nvbackend.simulator import Report, SimulatedModule
 
 _SHARED_BYTES = 232448
@@ -150,9 +151,16 @@ class SimulatedDevice:
 class SimulatedBinder:
     """Checks and converts the arguments of one kernel's launches, as `Binder` does for a GPU."""
 
-    def __init__(self, signature: Signature, device: SimulatedDevice, apart: Sequence[tuple[int, int]] = ()) -> None:
+    def __init__(
+        self,
+        signature: Signature,
+        device: SimulatedDevice,
+        apart: Sequence[tuple[int, int]] = (),
+        promises: Promises | None = None,
+    ) -> None:
         self._signature = signature
         self._apart = Apart(signature, apart)
+        self._promises = promises
         self._binder = Binder(signature, device)
 
     def known(self, _arguments: Sequence[object], stream: int) -> None:
@@ -168,6 +176,10 @@ class SimulatedBinder:
         bound = self._binder.bind(seen, stream)
         if not bound.problems:
             bound.problems += self._apart.overlaps({place: _addresses(hosts[place]) for place in self._apart.places})
+        if not bound.problems and self._promises is not None:
+            every = zip(self._signature.parameters, bound.values, strict=True)
+            numbers = {each.name: int(value) for each, value in every if _is_integer(each)}
+            bound.problems += self._promises.broken(numbers)
         if bound.problems:
             return bound
         values = bound.values
@@ -184,6 +196,17 @@ class SimulatedBinder:
     def encoded(self, bound: Bound) -> list[Any]:
         """The values: there is nothing to encode."""
         return bound.values
+
+
+def promised(signature: Signature, compiled: object) -> Promises | None:
+    """What a kernel promises of its scalar arguments by k.assume; None for nothing."""
+    from nvbackend.runtime.promises import promises_of
+
+    return promises_of(signature, compiled)
+
+
+def _is_integer(parameter: Parameter) -> bool:
+    return isinstance(parameter.type, Scalar) and parameter.type.element.is_integer
 
 
 def _addresses(array: Any) -> range:

@@ -130,6 +130,20 @@ def count_that_is_no_multiple():
     kernel.launch(1, 16)  # keeps
 
 
+@program("launch.assumed")
+def count_that_breaks_a_promise():
+    @nvb.kernel("sm_90a", threads=32)
+    def whole_tiles(k, x: nvb.Pointer[f32], n: i32):
+        k.assume(n % 32 == 0)
+        with k.range(n // 32) as tile:
+            x[tile * 32 + k.thread_id()] = 1.0
+
+    kernel = runtime.load(whole_tiles.compile(assemble=False), device="simulator")
+    numbers = np.zeros(64, np.float32)
+    kernel.launch(1, numbers, 48)  # breaks
+    kernel.launch(1, numbers, 64)  # keeps
+
+
 @program("launch.overlap")
 def one_array_for_two_parameters():
     @nvb.kernel("sm_90a", threads=32)

@@ -185,8 +185,8 @@ class FunctionBuilder:
     def assume(self, condition: Operand) -> None:
         """Promise that `condition` (a predicate) holds in every thread that comes here; no instruction checks it.
 
-        LLVM compiles for it, and the dry run of a build chooses no parameters that contradict it. What is promised of a
-        single parameter is better said in its annotation, nvb.i32(minimum=1), which each launch compares.
+        LLVM compiles for it, the dry run chooses no parameters that contradict it, and the simulator compares arguments
+        with it (launch.assumed). Each launch compares what annotations assert: nvb.i32(minimum=1).
         """
         self.core.assumed = self.core.assumed or caller_location()
         assume(self.core, condition)
