@@ -127,7 +127,7 @@ class Races(Watching):
             self._clocks.meet(by.threads, by.members)
             return
         level = NARROW.get(kind.rpartition(".")[2], EVERYBODY)
-        if kind.startswith(_RELEASES) and level > NARROW["cta"]:
+        if kind.startswith(_RELEASES) and (level > NARROW["cta"] or self._wave.cluster_size == 1):
             self._fenced[by.threads // WARP] = True
         if not kind.startswith(("proxy", "mbarrier_init")):
             self._clocks.fence_memory(by.threads, by.site, level)

@@ -7,6 +7,8 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import Pointer, i32, u32
+from nvbackend.simulator import Simulator
+from tests.support import runtime
 
 
 @nvb.kernel("sm_90", threads=64, cluster=2)
@@ -65,3 +67,24 @@ def test_a_later_write_is_not_put_down_to_an_earlier_barrier() -> None:
     module = nvb.runtime.load(late.compile(check=False, assemble=False), device="simulator")
     with pytest.raises(nvb.DiagnosticError, match=r"shared\.missing-barrier|shared\.overwritten-early"):
         module.launch(2, np.zeros(64, np.uint32))
+
+
+@pytest.mark.parametrize(("cluster", "scope", "wrong"), [(1, "cta", False), (2, "cta", True), (2, "cluster", False)])
+def test_a_fence_before_a_relaxed_barrier_needs_a_scope_with_the_cluster(cluster: int, scope: str, wrong: bool) -> None:
+    text = f""".version 9.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 data)
+{{
+.reg .b32 %r<6>; .reg .b64 %rd<4>;
+ld.param.u64 %rd0, [data]; mov.u32 %r0, %tid.x; mov.u32 %r1, %ctaid.x; mad.lo.u32 %r0, %r1, 64, %r0;
+mul.wide.u32 %rd1, %r0, 4; add.u64 %rd1, %rd0, %rd1; st.global.u32 [%rd1], %r0;
+fence.acq_rel.{scope}; barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.acquire.aligned;
+sub.u32 %r2, {64 * cluster - 1}, %r0; mul.wide.u32 %rd2, %r2, 4; add.u64 %rd2, %rd0, %rd2;
+ld.global.u32 %r3, [%rd2]; st.global.u32 [%rd1+1024], %r3; ret;
+}}
+"""
+    data = np.zeros(512, np.uint32)
+    shape = {"grid": (cluster, 1, 1), "block": (64, 1, 1), "cluster": (cluster, 1, 1)}
+    found = runtime.rules(lambda: Simulator().load(text).launch("k", **shape, args=[data]))
+    assert found == (["simulator.relaxed-barrier"] if wrong else [])
