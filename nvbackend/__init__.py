@@ -237,6 +237,15 @@ _MODULES |= {name: f"{__name__}.requests.{name}" for name in ("mma", "tcgen05", 
 
 __all__ = [*_NAMES, *_MODULES]  # noqa: PLE0604
 
+_MEANT = {
+    "jit": "; a kernel is made by @nvb.kernel(target, threads=...)",
+    "autotune": "; candidates are measured by nvb.tune",
+    "constexpr": "; a constant of the build is a keyword-only parameter",
+    "cdiv": "; write -(-a // b)",
+    "launch": "; launch by nvb.runtime.load(kernel.compile()).launch(grid, ...)",
+}
+"""What to write for names of Triton and numba."""
+
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
@@ -244,7 +253,7 @@ def __getattr__(name: str) -> Any:
     if name in _NAMES:
         return getattr(importlib.import_module(_NAMES[name]), name)
     element = importlib.import_module(f"{__name__}.diagnostics").element_name(name)
-    meant = f"; the element type is {element}" if element else ""
+    meant = f"; the element type is {element}" if element else _MEANT.get(name, "")
     owner = None if element else sys.modules[__name__]  # of which Python would suggest another name
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{meant}", name=name, obj=owner)
 

@@ -40,6 +40,47 @@ _INSTEAD = {
     **dict.fromkeys(("x", "y", "z"), 'name the axis in the call: k.thread_id("{name}"), k.block_id("{name}")'),
 }
 
+_OF_EACH_ROW = 'combine each row by .reduce_rows("{0}"), and each column by .reduce_columns("{0}")'
+_OF_EACH = "compute it of each element: .map(k.math.{name})"
+_FILL = "use `with ring.fill() as stage:`, which acquires a stage and commits it; its mbarrier is stage.full"
+_DRAIN = "use `with ring.drain() as stage:`, which waits for a stage and releases it"
+_THREAD = "partition the tensor by the thread's part: tensor.partition(mma.thread.{name}), or use load_a and load_b"
+_OF_CLASSES = {
+    "TileValues": {
+        **{name: _OF_EACH_ROW.format(how) for name, how in (("max", "max"), ("min", "min"), ("sum", "add"))},
+        **dict.fromkeys(("abs", "exp", "exp2", "log", "log2", "rsqrt", "sigmoid", "sqrt", "tanh"), _OF_EACH),
+        "values": "take an element by x[i], and all by list(x); acc.set(x) writes them to an accumulator",
+    },
+    "RegisterTensor": dict.fromkeys(("fill", "zero", "zero_"), "use .clear() for zeros, and .set(values) for others"),
+    "Accumulator": dict.fromkeys(
+        ("zero", "zero_"), "use .clear(), after which the next mma overwrites it, or .fill(0), to which it adds"
+    ),
+    "Tensor": {
+        "T": "lay the other layout over its address: k.tensor(tensor.address, Layout(shape, strides))",
+        **dict.fromkeys(("stride", "strides"), "use .layout.stride"),
+    },
+    "SharedTile": {
+        **dict.fromkeys(("load", "store"), "call it on the address of an element: tile.at(row, column).{name}(...)"),
+        "shape": "use .layout.rows and .layout.columns",
+    },
+    "TiledWarpMma": dict.fromkeys(("partition_A", "partition_B", "partition_C"), _THREAD),
+    "TiledTcgen05": {
+        "accumulator": "allocate tensor memory for it: with k.tcgen05.tmem(mma.columns) as acc",
+    },
+    "TmemColumns": {
+        "load": "load elements by mma.load(columns), or registers by k.tcgen05.ld(columns, ...)",
+        "store": "store registers by k.tcgen05.st(columns, ...)",
+    },
+    "Ring": {
+        **dict.fromkeys(("producer_acquire", "producer_commit", "producer_get_barrier"), _FILL),
+        **dict.fromkeys(("consumer_wait", "consumer_release"), _DRAIN),
+        "producer_tail": "use ring.finish()",
+    },
+    "TmaEpilogue": {"store": "reserve a buffer first: epilogue.reserve((row, column), warpgroup).store(acc)"},
+}
+"""What to use instead, by the class and the name that it does not have."""
+_SHOWN = {"TmemColumns": "a block of tensor memory"}
+
 
 def refuse_assignment() -> NoReturn:
     """Raises value.attribute for an assignment to the value of a variable."""
@@ -55,8 +96,10 @@ def missing_attribute(owner: object, name: str, shown: str, kind: str) -> Attrib
     if name.startswith("_"):
         return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
     known = [name for name in dir(type(owner)) if not name.startswith("_")]
-    advice = _INSTEAD.get(name, f"use one of {', '.join(known)}").format(name=name, type=kind)
-    return MissingAttribute([ATTRIBUTE.diagnose(owner=shown, name=f".{name}", advice=advice)])
+    of_class = type(owner).__name__
+    instead = _OF_CLASSES.get(of_class, _INSTEAD) if of_class in _SHOWN else _INSTEAD
+    advice = instead.get(name, f"use one of {', '.join(known)}").format(name=name, type=kind)
+    return MissingAttribute([ATTRIBUTE.diagnose(owner=_SHOWN.get(of_class, shown), name=f".{name}", advice=advice)])
 
 
 class KnownAttributes(Uncopied):
@@ -72,4 +115,5 @@ class KnownAttributes(Uncopied):
             if name.startswith("_"):
                 raise AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=self)
             known = [each for each in dir(type(self)) if not each.startswith("_")]
-            raise MissingAttribute([OF_TILE.diagnose(owner=f"nvb.{kind}", name=f".{name}", advice=one_of(name, known))])
+            advice = _OF_CLASSES.get(kind, {}).get(name, one_of(name, known)).format(name=name)
+            raise MissingAttribute([OF_TILE.diagnose(owner=f"nvb.{kind}", name=f".{name}", advice=advice)])

@@ -26,6 +26,7 @@ def objects() -> dict[str, object]:
         k.pipeline(2, consumers=1, a=(f32, 128)),
         k.shared_tiles(wide.smem_a(64), 2),
         blackwell.tiled_mma(nvb.tcgen05.mma("m128n64k16", f16, f16, f32)),
+        k.shared_tile(wide.smem_a(64)),
     )
     return {type(each).__name__: each for each in made}
 
@@ -56,3 +57,44 @@ def test_tiles_are_taken_by_at_and_not_by_brackets() -> None:
         with pytest.raises(nvb.DiagnosticError, match=r"tile\.attribute") as caught:
             use()
         assert caught.value.diagnostics[0].fix == "take a tile by tiles.at(index)"
+
+
+MEANT = [
+    ("TileValues", "max", '.reduce_rows("max")'),
+    ("TileValues", "sum", '.reduce_rows("add")'),
+    ("TileValues", "exp", ".map(k.math.exp)"),
+    ("TileValues", "values", "x[i]"),
+    ("RegisterTensor", "zero", ".clear()"),
+    ("Accumulator", "zero", ".fill(0)"),
+    ("Tensor", "T", "k.tensor(tensor.address, Layout(shape, strides))"),
+    ("Tensor", "stride", ".layout.stride"),
+    ("SharedTile", "load", "tile.at(row, column).load(...)"),
+    ("SharedTile", "shape", ".layout.rows"),
+    ("TiledWarpMma", "partition_C", "tensor.partition(mma.thread.partition_C)"),
+    ("TiledTcgen05", "accumulator", "k.tcgen05.tmem(mma.columns)"),
+    ("Ring", "producer_acquire", "ring.fill()"),
+    ("Ring", "consumer_release", "ring.drain()"),
+    ("Ring", "producer_tail", "ring.finish()"),
+]
+
+
+@pytest.mark.parametrize(("owner", "name", "fix"), MEANT, ids=[f"{owner}.{name}" for owner, name, _ in MEANT])
+def test_a_name_of_other_libraries_has_what_is_meant(owner: str, name: str, fix: str) -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        getattr(objects()[owner], name)
+    assert fix in caught.value.diagnostics[0].fix
+
+
+def test_columns_of_tensor_memory_and_an_epilogue_say_what_is_meant() -> None:
+    k = nvb.KernelBuilder("columns", "sm_100a", threads=128)
+    with (
+        pytest.raises(nvb.DiagnosticError, match=r"a block of tensor memory has no \.load") as caught,
+        k.tcgen05.tmem(32) as columns,
+    ):
+        columns.load()  # type: ignore[attr-defined]
+    assert "mma.load(columns)" in caught.value.diagnostics[0].fix
+    target = nvb.Parameter("c", nvb.TensorMap(f16, box=(64, 64)))
+    k = nvb.KernelBuilder("epilogue", "sm_90a", threads=128, parameters=[target])
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        k.tma_epilogue(k.arguments[0], 64).store  # type: ignore[arg-type, attr-defined]  # noqa: B018
+    assert "epilogue.reserve((row, column), warpgroup).store(acc)" in caught.value.diagnostics[0].fix
