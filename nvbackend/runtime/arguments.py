@@ -188,8 +188,8 @@ class _ScalarSlot:
         name, element = self._name, self._element
         if misfit is Misfit.KIND:
             of = ""
-            if isinstance(argument, float) and argument.is_integer() and element.is_integer:
-                of = f": {int(argument)}, an integer"
+            if isinstance(argument, float) and element.is_integer:
+                of = f": {int(argument)}, an integer" if argument.is_integer() else ", an integer: round it first"
             kind, expected = with_article(describe(argument)), f"a scalar of {element}"
             return ARGUMENT_KIND.diagnose(name=name, given=kind, expected=expected, of=of)
         return SCALAR_RANGE.diagnose(name=name, value=argument, element=element, range=range_text(element))

@@ -87,6 +87,8 @@ def check_grid(signature: Signature, grid: Grid) -> Iterator[Diagnostic]:
     dimensions = grid_dimensions(grid)
     if dimensions is None:
         problem, advice = "a grid is an integer or one to three of them", "pass (x, y, z) in CTAs"
+        if any(isinstance(extent, float) for extent in (grid if isinstance(grid, tuple) else (grid,))):
+            advice = "divide by //, which gives an integer: -(-n // threads) is n / threads rounded up"
         if is_argument(grid):
             problem, advice = "the grid is missing: this is an argument of the kernel", "pass the grid first, in CTAs"
         yield GRID.diagnose(grid=reprlib.repr(grid), kernel=kernel, problem=problem, advice=advice)

@@ -337,7 +337,7 @@ def test_a_number_that_passed_means_the_same_later() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "advice"), [(4.0, "4, an integer"), (4.5, "a scalar of s32"), ("4", "a scalar of s32")]
+    ("number", "advice"), [(4.0, "4, an integer"), (4.5, "an integer: round it first"), ("4", "a scalar of s32")]
 )
 def test_the_fix_for_a_whole_float_is_the_integer(number: object, advice: str) -> None:
     kernel, _ = loaded(Scalar(types.s32))

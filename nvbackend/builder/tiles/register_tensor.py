@@ -27,10 +27,11 @@ MOST_REGISTERS = 255
 MOST_COORDINATES = MOST_REGISTERS * REGISTER_BITS
 """How many bits a thread has; with a stride of 0, several elements share a register."""
 
+_WHOLE = "name whole registers: slice the modes after the first, and retile for the copy that reads or writes them"
 REGISTERS = Rule(
     id="tensor.registers",
     message="{layout} of {element} from element {offset} on is not a whole number of registers: {problem}",
-    fix="name whole registers: slice the modes after the first, and retile for the copy that reads or writes them",
+    fix="{advice}",
     why="An instruction takes whole registers, so it would get other elements as well.",
     reference="PTX ISA 9.7.14.5 (fragments)",
 )
@@ -99,7 +100,7 @@ class RegisterTensor(Placed):
         """Give all registers other values, in the same order. Raises tensor.registers."""
         cells = self._whole()
         if len(values) != len(cells):
-            self._refuse(f"{len(values)} values for {len(cells)} registers")
+            self._refuse(f"{len(values)} values for {len(cells)} registers", f"give {len(cells)} values")
         for cell, value in zip(cells, values, strict=True):
             cell.set(value)
 
@@ -110,7 +111,8 @@ class RegisterTensor(Placed):
         """
         count = size(self.layout)
         if len(values) != count:
-            self._refuse(f"{len(values)} values for {count} elements")
+            advice = f"give {count} values, one for each element that the thread has"
+            self._refuse(f"{len(values)} values for {count} elements", advice)
         for index, value in enumerate(values):
             self[index] = value
 
@@ -208,8 +210,8 @@ class RegisterTensor(Placed):
                 self._refuse(f"elements {group} are not those of one register")
         return [self._cells[group[0] // step] for group in groups]
 
-    def _refuse(self, problem: str) -> None:
-        REGISTERS.fail(layout=self.layout, element=self.element, offset=self.offset, problem=problem)
+    def _refuse(self, problem: str, advice: str = _WHOLE) -> None:
+        REGISTERS.fail(layout=self.layout, element=self.element, offset=self.offset, problem=problem, advice=advice)
 
     def __repr__(self) -> str:
         return f"<registers of {self.element}: {self.layout}>"
@@ -227,16 +229,15 @@ def make_registers(
     """A cleared tensor of as many registers as the layout's elements take; `places` has their places in a tile."""
     tensor = RegisterTensor(k, element, layout, ())
     if element.bits < REGISTER_BITS and REGISTER_BITS % element.bits:
-        REGISTERS.fail(layout=layout, element=element, offset=0, problem=f"{element.bits} bits do not fill a register")
+        tensor._refuse(f"{element.bits} bits do not fill a register", "keep such elements in a type of 8 bits, as bits")
     count = -(-cosize(layout) // tensor.per_register)
     if any(stride < 0 for stride in leaves(layout.stride)):
-        REGISTERS.fail(layout=layout, element=element, offset=0, problem="a stride is negative")
+        tensor._refuse("a stride is negative", "use positive strides, or give the shape alone")
     words = count * max(1, element.bits // REGISTER_BITS)
     if words > MOST_REGISTERS:
         TOO_MANY.fail(layout=layout, element=element, registers=words, most=MOST_REGISTERS)
     if product(layout.shape) > MOST_COORDINATES:
-        problem = f"it has {product(layout.shape)} coordinates"
-        REGISTERS.fail(layout=layout, element=element, offset=0, problem=problem)
+        tensor._refuse(f"it has {product(layout.shape)} coordinates", "use a smaller shape")
     kind = u32 if element.bits < REGISTER_BITS else element
     check_name(name)
     cells = [make_variable(k, 0, kind, name=name if count == 1 else f"{name}.{index}") for index in range(count)]

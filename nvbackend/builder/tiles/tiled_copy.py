@@ -169,7 +169,10 @@ def _check_copy(
     shapes = [_rests(part) for part in parts]
     if shapes[0] != shapes[1]:
         shown = " and ".join(text(shape) for shape in shapes)
-        fail(f"there are {shown} instructions to do", "partition both with one tiled copy, tiles of one shape")
+        advice = (
+            "give both one shape, for elements of an accumulator that of its tile; partition both with one tiled copy"
+        )
+        fail(f"there are {shown} instructions to do", advice)
     if isinstance(copy, TiledCopy) and copy.size > k.threads:
         problem = f"it is laid over {copy.size} threads, and the kernel has {k.threads}"
         fail(problem, f"lay it over {k.threads}, or launch {copy.size}")

@@ -17,6 +17,7 @@ _WHILE = "`with k.loop():` and, in it, `k.break_if(condition)` with the conditio
 _ASSERT = "`k.assert_(condition, text)`, which is checked when the kernel runs"
 _CHAIN = "`(a < b) & (b < c)` instead of a < b < c"
 _LOGIC = "`&`, `|` and `~` instead of and, or, not, with parentheses: `(a < b) & (c < d)`"
+_AMONG = "`(a == b) | (a == c)` instead of a in (b, c)"
 _EXTREMES = "`k.math.max` and `k.math.min` instead of max and min"
 _ALL = (_IF, _WHILE, _LOGIC, _EXTREMES)
 """What helps if nothing in the line is known to ask."""
@@ -48,7 +49,8 @@ def _advice(node: ast.AST) -> str:
     if isinstance(node, ast.Call):
         return _EXTREMES if isinstance(node.func, ast.Name) and node.func.id in ("max", "min") else ""
     if isinstance(node, ast.Compare):
-        return _CHAIN if len(node.ops) > 1 else ""
+        is_among = any(isinstance(operator, (ast.In, ast.NotIn)) for operator in node.ops)
+        return _AMONG if is_among else _CHAIN if len(node.ops) > 1 else ""
     return _FORMS.get(type(node), "")
 
 

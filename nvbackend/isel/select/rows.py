@@ -18,6 +18,7 @@ from nvbackend.intrinsics.copy import tma
 from nvbackend.intrinsics.mma import families, wgmma
 from nvbackend.intrinsics.row.row import Role, Row, RowOperand
 from nvbackend.intrinsics.row.semantics import Completion, MbarrierUse
+from nvbackend.intrinsics.sync.barriers import elect
 from nvbackend.intrinsics.sync.mbarrier import test_wait_parity
 from nvbackend.isel.machine.function import MachineInstr
 from nvbackend.isel.operands.memory import (
@@ -48,11 +49,20 @@ from nvbackend.isel.target.target import Gate, Target, dotted, targets_with, why
 
 _POLLED = ": with k.loop(): k.break_if(k.mbarrier.test(barrier, parity=parity))"
 """How to wait for a phase by tests alone."""
+_CHOSEN = ": with k.if_(k.thread_id() == 0)"
+"""How to choose a thread without elect.sync."""
 
 
 def _waits_for_a_phase(row: Row) -> bool:
     use = row.semantics.mbarrier
     return use is not None and bool(use & MbarrierUse.WAIT) and row.has_operand("parity")
+
+
+def _such_as(row: Row, target: Target) -> str:
+    """What an earlier target has instead, where that is known."""
+    if row.opcode == elect().opcode:
+        return _CHOSEN
+    return _POLLED if _waits_for_a_phase(row) and target.has(test_wait_parity().requires) else ""
 
 
 FEATURE = Gate[Row](
@@ -71,7 +81,7 @@ FEATURE = Gate[Row](
             "target": target,
             "missing": " and ".join(str(feature.name) for feature in row.requires & ~target.features),
             "targets": targets_with(row.requires),
-            "such_as": _POLLED if _waits_for_a_phase(row) and target.has(test_wait_parity().requires) else "",
+            "such_as": _such_as(row, target),
         }
     ),
 )

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 from nvbackend.diagnostics import printed
-from nvbackend.layout.algebra.rules import CONGRUENT, EXTENT, LIMIT
+from nvbackend.layout.algebra.rules import CONGRUENT, EXTENT, KNOWN, LIMIT, READ
 
 IntTuple: TypeAlias = "int | tuple[IntTuple, ...]"
 """An integer, or a nested tuple of integers: shapes and strides."""
@@ -211,9 +211,9 @@ def _extents(a: Any, what: str, least: int | None, *, run_time: bool) -> IntTupl
         return value
     number = index_of(a)
     if number is None or isinstance(a, bool):
-        EXTENT.fail(given=a, what=what)
+        EXTENT.fail(given=a, what=what, advice=READ if isinstance(a, str) else KNOWN)
     if least is not None and number < least:
-        EXTENT.fail(given=number, what=what)
+        EXTENT.fail(given=number, what=what, advice=KNOWN)
     return number
 
 

@@ -28,7 +28,7 @@ from nvbackend.layout.algebra.inttuple import (
     valued,
     widened,
 )
-from nvbackend.layout.algebra.rules import COORDINATE, EXTENT, LIMIT, MODE, RUN_TIME
+from nvbackend.layout.algebra.rules import COORDINATE, EXTENT, KNOWN, LIMIT, MODE, RUN_TIME
 
 MOST_INDICES = 1 << 22
 """How many indices are listed: shared memory has fewer bits."""
@@ -328,7 +328,7 @@ def make_layout(*parts: Any, stride: Coordinate = None) -> Layout:
         return Layout(parts[0], stride)
     if len(parts) == 2 and stride is None:
         return Layout(parts[0], parts[1])
-    EXTENT.fail(given=parts, what="make_layout")
+    EXTENT.fail(given=parts, what="make_layout", advice=KNOWN)
 
 
 @user_facing

@@ -7,10 +7,12 @@ from nvbackend.diagnostics import Rule
 _ALGEBRA = "CUTLASS documentation, CuTe layout algebra"
 _LAYOUT = "CUTLASS documentation, CuTe layouts"
 
+KNOWN = "use integers that are known when the kernel is built; run-time values may be coordinates and strides"
+READ = "read a text by nvbackend.layout.parse, or give integers: Layout((64, 8), (8, 1))"
 EXTENT = Rule(
     id="layout-algebra.extent",
     message="{given!r} in {what}: shapes are nested tuples of positive integers, strides of integers",
-    fix="use integers that are known when the kernel is built; run-time values may be coordinates and strides",
+    fix="{advice}",
     why="The algebra divides and compares extents; it cannot do that with numbers it does not have.",
     reference=_LAYOUT,
 )

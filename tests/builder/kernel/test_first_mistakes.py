@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,11 +13,20 @@ from llvmlite import ir
 import nvbackend as nvb
 from nvbackend import f32, i32
 from nvbackend.diagnostics import element_name
+from nvbackend.layout import Layout
 
 
 def _accumulator(k: nvb.KernelBuilder, *, scaled: bool = False) -> Any:
-    acc = k.tiled_mma(nvb.mma.sync("m16n8k16", nvb.f16, nvb.f16, f32), tile=(16, 8)).accumulator()
+    acc = _mma(k).accumulator()
     return acc.elements() * 2.0 if scaled else acc
+
+
+def _mma(k: nvb.KernelBuilder) -> Any:
+    return k.tiled_mma(nvb.mma.sync("m16n8k16", nvb.f16, nvb.f16, f32), tile=(16, 8))
+
+
+def _tiles(k: nvb.KernelBuilder, x: Any) -> list[Any]:
+    return [k.tensor(x.cast(nvb.f16), Layout((rows, 16), (16, 1))) for rows in (16, 8)]
 
 
 def _endless(k: nvb.KernelBuilder, n: Any) -> None:
@@ -116,6 +126,16 @@ INSIDE = [
         "column 17: the end where ';' is expected: neg.f32 {d}, {a}",
         "write ';'",
     ),
+    (lambda k, x, n: n in (1, 2), "value.truth", "no truth value", "`(a == b) | (a == c)` instead of a in (b, c)"),
+    (
+        lambda k, x, n: _mma(k).gemm(_accumulator(k), *_tiles(k, x)),
+        "warp-mma.fragment",
+        "A of SM80_16x8x16_F32F16F16F32_TN: it is a tile in memory",
+        "mma.accumulate(acc, a, b)",
+    ),
+    (lambda k, x, n: Layout("(8,8):(8,1)"), "layout-algebra.extent", "'(8,8):(8,1)' in a shape", "layout.parse"),
+    (lambda k, x, n: _accumulator(k).set([0.0]), "tensor.registers", "1 values for 4 elements", "give 4 values"),
+    (lambda k, x, n: k.one_thread().__enter__(), "target.feature", "elect.sync needs SM_90", "k.thread_id() == 0"),
     (lambda k, x, n: k.while_(n < 3), "call.unknown", "k.while_", "k.loop with k.break_if"),
 ]
 
@@ -208,6 +228,9 @@ def test_what_a_kernel_has_later_is_named() -> None:
     for owner in (built, module["kernel"], module):
         with pytest.raises(AttributeError, match=r"has no attribute 'nothing'$"):
             owner.nothing  # type: ignore[attr-defined]  # noqa: B018
+    for name, meant in (("jit", "@nvb.kernel("), ("autotune", "nvb.tune"), ("constexpr", "a keyword-only parameter")):
+        with pytest.raises(AttributeError, match=f"has no attribute '{name}'; .*{re.escape(meant)}"):
+            getattr(nvb, name)
 
 
 def test_a_kernel_without_its_builder() -> None:

@@ -34,6 +34,10 @@ OPERANDS = Rule(
     why="A sparse A means nothing without its metadata, nor a scaled product without its factors.",
     reference="PTX ISA 9.7.14.5.14 (scale-a-data, scale-b-data), 9.7.14.6.3 (metadata)",
 )
+_ON_TILES = {
+    name: f"a call on tiles takes {given}=mma.load_{given}(tensor)"
+    for name, given in (("metadata", "metadata"), ("scale_a", "scales_a"), ("scale_b", "scales_b"))
+}
 _VALUES = {RegisterClass.F32: f32, RegisterClass.F64: f64}
 
 
@@ -65,7 +69,7 @@ def optional_violations(row: Row, presence: Mapping[str, bool]) -> Iterator[Diag
                 instruction=row.ptx,
                 has="has no" if is_given else "needs",
                 operand=name,
-                fix=f"leave {name} out" if is_given else f"give {name}: one u32 register per thread",
+                fix=f"leave {name} out" if is_given else f"give {name}: one u32 register per thread; {_ON_TILES[name]}",
             )
 
 

@@ -14,7 +14,7 @@ from nvbackend.builder.tiles.elements.tile_values import TileValues
 from nvbackend.builder.tiles.fragment_copies import store_fitting
 from nvbackend.builder.tiles.mma.axpby_fragments import axpby_fitting
 from nvbackend.builder.tiles.mma.reduction import reduce_registers
-from nvbackend.builder.tiles.mma.rules import WARP_ATOM
+from nvbackend.builder.tiles.mma.rules import WARP_ATOM, WARP_FRAGMENT
 from nvbackend.builder.tiles.mma.warp_fragments import FACTORS, WarpFragments
 from nvbackend.builder.tiles.register_tensor import RegisterTensor
 from nvbackend.builder.tiles.tensor import Tensor
@@ -159,10 +159,19 @@ class TiledWarpMma(KnownAttributes):
 
         It is that of `nvbackend.tiled.gemm`. Raises tiled-mma.gemm, warp-mma.fragment and what `k.mma.sync` raises.
         """
+        for what, operand in (("A", a), ("B", b)):
+            self._check_is_loaded(what, operand)
         issues = self.issues(acc, a, b)
         for issue in issues:
             self._issue(issue, _Operands(acc, a, b, metadata, scales_a, scales_b))
         return issues
+
+    def _check_is_loaded(self, what: str, operand: RegisterTensor | Tensor) -> None:
+        if not isinstance(operand, Tensor):
+            return
+        instead = f"multiply tiles in memory by mma.accumulate(acc, a, b), or load it: mma.load_{what.lower()}(tile)"
+        problem = "it is a tile in memory, and gemm takes fragments in registers"
+        WARP_FRAGMENT.fail(what=what, mma=self.layouts, problem=problem, instead=instead)
 
     def accumulate(
         self,
