@@ -29,6 +29,7 @@ from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.catalogue import FAMILIES
 from nvbackend.intrinsics.mma.emulation import emulation
 from nvbackend.intrinsics.row.row import Intrinsic, Row
+from nvbackend.isel.select.rows import is_legal
 from nvbackend.isel.target.target import Target, dotted
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _json(rows: Iterator[Row], targets: Sequence[Target]) -> Iterator[str]:
 def _text(rows: Iterator[Row], targets: Sequence[Target]) -> Iterator[str]:
     cells = [("PTX", "FAMILY", "LOWERING", "SINCE PTX", "TARGETS")]
     for row in rows:
-        legal = [target for target in targets if not verdict(row, target)]
+        legal = [target for target in targets if is_legal(row, target)]
         cells.append((row.ptx, row.family, _lowering(row), dotted(row.ptx_version), in_short(legal, targets)))
     yield from columns(cells)
     yield f"\n{count(len(cells) - 1, 'row')}\n"

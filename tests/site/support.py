@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from nvbackend.cli.targets import every_target, verdict
+from nvbackend.cli.targets import every_target
 from nvbackend.intrinsics.catalogue import FAMILIES
+from nvbackend.isel.select.rows import is_legal
 
 FRONT = """\
 # What each chip has
@@ -24,7 +25,7 @@ def page() -> str:
         for row in rows():
             counts = legal.setdefault(row.family, Counter())
             for target in targets:
-                counts[target.name] += not verdict(row, target)
+                counts[target.name] += is_legal(row, target)
     alike: dict[tuple[int, ...], list[str]] = {}
     for target in targets:
         alike.setdefault(tuple(counts[target.name] for counts in legal.values()), []).append(target.name)

@@ -20,7 +20,7 @@ from nvbackend.intrinsics.row.semantics import (
     Scope,
     ThreadBarrier,
 )
-from nvbackend.isel.select.rows import in_words
+from nvbackend.isel.select.rows import in_words, is_legal
 from nvbackend.isel.select.tcgen05.request import request_of
 from nvbackend.isel.select.tcgen05.shapes import legal_m
 from nvbackend.isel.target.target import Target, dotted
@@ -109,7 +109,7 @@ def needs(row: Row) -> str:
     """Its gate, and the targets that pass it."""
     features = " and ".join(str(feature.name) for feature in row.requires)
     every = every_target()
-    legal = in_short([target for target in every if not verdict(row, target)], every)
+    legal = in_short([target for target in every if is_legal(row, target)], every)
     needed = f"PTX {dotted(row.ptx_version)} or later" + (f" and {features}" if features else "")
     return f"It needs {needed}: legal on {legal}."
 

@@ -45,7 +45,7 @@ from nvbackend.isel.select.tma import select as tma_select
 from nvbackend.isel.select.wgmma import request as wgmma_request
 from nvbackend.isel.select.wgmma import rules as wgmma_rules
 from nvbackend.isel.select.wgmma import select as wgmma_select
-from nvbackend.isel.target.target import Gate, Target, dotted, targets_with, why_not
+from nvbackend.isel.target.target import Gate, Target, dotted, suits, targets_with, why_not
 
 _POLLED = ": with k.loop(): k.break_if(k.mbarrier.test(barrier, parity=parity))"
 """How to wait for a phase by tests alone."""
@@ -181,6 +181,12 @@ def faults(row: Row, target: Target, immediates: Mapping[str, int], at: Location
     asked = asked_of(row, immediates)
     faults_of_family = why_not(asked.gates, asked.request, target, at) if asked else []
     return faults_of_family or general_faults(row, target, immediates, at)
+
+
+def is_legal(row: Row, target: Target) -> bool:
+    """Whether `faults` has nothing against `row` as such; it takes a part of the time, for lists of many rows."""
+    asked = asked_of(row)
+    return (asked is None or suits(asked.gates, asked.request, target)) and suits(GATES, row, target)
 
 
 def general_faults(

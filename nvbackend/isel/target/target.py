@@ -356,6 +356,11 @@ def why_not(
     ]
 
 
+def suits(gates: Sequence[Gate[Request_contra]], request: Request_contra, target: Target) -> bool:
+    """Whether `request`, whose flags are bools, breaks none of the rules on `target`."""
+    return all(gate.breach(request, target) is None for gate in gates)
+
+
 @cache
 def _flags(kind: type) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if field.type == "bool")

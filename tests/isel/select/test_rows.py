@@ -11,7 +11,7 @@ import pytest
 from nvbackend.intrinsics.copy import tma_tensor
 from nvbackend.intrinsics.mma import mma, tcgen05, wgmma, wmma
 from nvbackend.intrinsics.sync import barriers
-from nvbackend.isel.select.rows import asked_of, faults, general_faults, in_words
+from nvbackend.isel.select.rows import asked_of, faults, general_faults, in_words, is_legal
 from nvbackend.isel.target.target import Target, lowest_ptx_version, target_names, why_not
 
 FAMILIES = (mma, tcgen05, tma_tensor, wgmma, wmma)
@@ -31,6 +31,7 @@ def test_a_request_is_refused_exactly_where_its_row_is_not_there(family: ModuleT
         for target in TARGETS:
             refused = why_not(found.gates, found.request, target)
             assert bool(refused) == bool(general_faults(row, target, {})), f"{row.ptx} on {target}"
+            assert is_legal(row, target) == (not refused), f"{row.ptx} on {target}"
             verdicts.add(bool(refused))
     assert verdicts == {False, True}
 
@@ -42,6 +43,7 @@ def test_a_row_that_no_request_asks_for_has_its_own_gates_alone() -> None:
         "target.feature",
         "target.row-ptx-version",
     ][:1]
+    assert [is_legal(row, Target.parse(name)) for name in ("sm_80", "sm_90")] == [False, True]
 
 
 @pytest.mark.parametrize(
