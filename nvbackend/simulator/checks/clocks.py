@@ -45,7 +45,7 @@ LEVELS = range(1, EVERYBODY + 1)
 """The levels of scopes: a CTA, its cluster, all."""
 _PARTS_OF_NARROW = 4
 """FENCED and MET of the narrow levels, which follow the other parts where the program has fences of such a scope."""
-_NARROW_FENCE = r"(@\S+\s+)?(fence\.(?!proxy|mbarrier_init)\S*\.(cta|cluster)|membar\.cta)\b"
+_NARROW_FENCE = r"(@\S+\s+)?(fence\.(?!proxy|mbarrier)\S*\.(cta|cluster)|membar\.cta)\b"
 
 
 @dataclass(slots=True)
