@@ -9,7 +9,7 @@ from nvbackend.builder.tiles.elements.rules import OPERAND
 from nvbackend.builder.tiles.elements.tile_values import TileValues
 from nvbackend.builder.values.accumulator import WgmmaFragment
 from nvbackend.builder.values.values import Value
-from nvbackend.intrinsics.row.types import ElementType, u32
+from nvbackend.intrinsics.row.types import ElementType, f16, u32
 from nvbackend.tiled import MmaOperand, TiledMMA
 from nvbackend.tiled.ownership import Ownership, ownership_of_mma
 
@@ -22,7 +22,9 @@ def registers_of_a(mma: TiledMMA, tile: TileValues, rows: int, element: ElementT
     """
     check_rows(mma, tile, rows)
     wanted = ownership_of_mma(mma, MmaOperand.A, tile.shape)
-    instead = "lay both out over the threads in one way, along M alone, or go through shared memory by ldmatrix"
+    instead = "go through shared memory: x.store(tile), a barrier, and mma.load_a(tile)"
+    if element.bits == f16.bits:  # fragments of other types have other columns than accumulators, however laid out
+        instead = f"lay both out over the threads in one way, along M alone, or {instead}"
     return registers_in_order(mma, tile, wanted, element, instead)
 
 

@@ -381,3 +381,12 @@ def test_a_result_of_other_rows_is_no_operand(rows: int) -> None:
     with pytest.raises(DiagnosticError, match=f"it has {rows} rows, and A 64") as caught:
         second.make_fragment_A(first.accumulator().elements())
     assert [one.rule_id for one in caught.value.diagnostics] == ["elements.operand"]
+
+
+def test_elements_are_no_operand_of_another_width_however_they_lie() -> None:
+    """Fragments of A in tf32 have columns 0 and 4 where accumulators have 0 and 1: no layout of warps helps."""
+    k = KernelBuilder("widths", "sm_80", threads=32)
+    mma = k.tiled_mma(nvb.mma.sync("m16n8k8", nvb.tf32, nvb.tf32, f32), tile=(16, 16))
+    with pytest.raises(DiagnosticError, match=r"elements\.operand") as caught:
+        mma.make_fragment_A(mma.accumulator().elements())
+    assert caught.value.diagnostics[0].fix == "go through shared memory: x.store(tile), a barrier, and mma.load_a(tile)"
