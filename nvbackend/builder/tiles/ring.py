@@ -313,7 +313,7 @@ class Ring(KnownAttributes, Generic[Tile]):
             return
         thread = self._k.thread_id("linear") % WARPGROUP_SIZE
         chosen = thread < self.peers if when is None else (thread < self.peers) & when
-        self._arrive(walk.empty + index, thread, chosen, known)
+        self._arrive(walk.empty + index, thread, chosen, known | {facts.FOR_ALL: 1})
 
     def _arrive(self, empty: Address, peer: Operand, when: Value | None, known: dict[str, int]) -> None:
         """Arrive at the `empty` barrier of CTA `peer`, or without a multicast at the CTA's own."""

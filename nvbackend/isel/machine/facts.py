@@ -55,6 +55,8 @@ RELEASES = "releases"
 """Which stage of a ring an arrival gives back, where that is not the one that was drained last but a kept one."""
 STAGE_BEFORE, LAST_STAGE = 0, 1
 """The stage before, by ring.drain(in_flight=1), or the last one, by ring.release()."""
+FOR_ALL = "for_all"
+"""1 where one thread gives back a stage of a ring for its warpgroup."""
 UNUSED = "unused"
 """1 where the kernel uses none of the values that were read from registers."""
 

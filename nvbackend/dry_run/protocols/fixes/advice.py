@@ -11,7 +11,7 @@ from nvbackend.dry_run.order.naming import line, touch_of
 from nvbackend.dry_run.order.record import Part, Record, is_of_matrix
 from nvbackend.dry_run.protocols.fixes.accesses import Accesses
 from nvbackend.dry_run.protocols.fixes.calls import NAMED, OF_CLUSTER, OF_WARP, SYNC, sync_call, wait_call
-from nvbackend.dry_run.protocols.fixes.releases import Releases
+from nvbackend.dry_run.protocols.fixes.releases import Releases, released_for_all
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.isel.protocols.shared.meeting import are_parted, barrier_between
 
@@ -33,7 +33,7 @@ class Advice:
             there, since = line(untold), line(self._earlier.instr)
             does = "copy" if untold is self._part.instr else "arrive"
             why = f"its lanes {does} for themselves, and have not met the others since {since}"
-            meet = f"put k.warp.sync() before {there}: {why}"
+            meet = released_for_all(untold) or f"put k.warp.sync() before {there}: {why}"
             return lambda: meet
         if self._second.hidden >> self._first.event & 1:
             return self._of_lanes

@@ -5,9 +5,22 @@ from __future__ import annotations
 from nvbackend.dry_run.objects.mbarriers import Mbarrier
 from nvbackend.dry_run.order.naming import line, listed
 from nvbackend.dry_run.protocols.fixes.accesses import OF_GROUPS, Accesses
-from nvbackend.dry_run.protocols.fixes.calls import sync_call, wait_call
+from nvbackend.dry_run.protocols.fixes.calls import NAMED, sync_call, wait_call
 from nvbackend.dry_run.protocols.state import State
-from nvbackend.intrinsics.row.semantics import Completion
+from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE, Completion
+from nvbackend.isel.machine import facts
+from nvbackend.isel.machine.function import MachineInstr
+
+
+def released_for_all(arrival: MachineInstr) -> str:
+    """Where one thread gives a stage of a ring back, and others of its warpgroup may still read it."""
+    if not arrival.facts.get(facts.FOR_ALL):
+        return ""
+    return (
+        f"end the block of {line(arrival)} with k.barrier.sync(number, {WARPGROUP_SIZE}), another number for each "
+        "warpgroup, of which one thread releases the stage; or let each thread release it: "
+        'k.pipeline(..., released_by="thread")'
+    )
 
 
 class Releases:
@@ -67,9 +80,10 @@ class Releases:
             )
         if arrival is not None:
             return f"let {reader} arrive on {barrier.name} after {line(self._earlier.instr)}, its last access"
-        return (
+        for_all = {released_for_all(one.instr) for one in barrier.by.values()}
+        return (for_all.pop() if len(for_all) == 1 else "") or (
             f"let {reader} arrive on {barrier.name} too after {line(self._earlier.instr)}, and count it; or let "
-            "it meet those who arrive before they do (k.barrier.sync(1, threads) at the end of a ring.drain() block)"
+            f"it meet those who arrive before they do ({NAMED})"
         )
 
     def _given_by_others(self, barrier: Mbarrier) -> str:
