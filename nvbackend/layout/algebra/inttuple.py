@@ -280,17 +280,13 @@ def depth_of(a: IntTuple) -> int:
     return 1 + max(map(depth_of, a), default=0) if isinstance(a, tuple) else 0
 
 
-def compact(shape: IntTuple, first: int = 1, *, right: bool = False) -> IntTuple:
-    """Strides of a shape without gaps, the first mode (with `right` the last) fastest; 0 for static modes of 1."""
+def compact(shape: IntTuple, first: int = 1) -> IntTuple:
+    """Strides of a shape without gaps, the first mode fastest and with the stride `first`; 0 for static modes of 1."""
     order: list[int] = list(leaves(shape))
-    if right:
-        order.reverse()
     steps = list(itertools.accumulate(order, operator.mul, initial=first))
     strides = [
         0 if each == 1 and not isinstance(each, Dynamic) else step for each, step in zip(order, steps, strict=False)
     ]
-    if right:
-        strides.reverse()
     return nested_as(shape, strides)
 
 

@@ -124,13 +124,12 @@ class Compiling:
         self,
         lanes: Lanes,
         *,
-        proxy: str = "generic",
         order: str = "weak",
         scope: str = "",
         members: NDArray[np.uint32] | None = None,
     ) -> By:
-        """Who does it: these lanes, at this instruction."""
-        return By(self.site, lanes.threads, None, proxy, order, scope, members)
+        """Who does it: these lanes, at this instruction, by the generic proxy."""
+        return By(self.site, lanes.threads, None, "generic", order, scope, members)
 
     def unknown(self, what: str) -> NoReturn:
         """Raise simulator.unknown: `what` names the piece of the instruction that the simulator does not know."""
