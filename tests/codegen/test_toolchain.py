@@ -107,7 +107,7 @@ def test_a_relative_path_is_of_the_directory_it_was_given_in(
     mine = _pretender(tmp_path / "here")
     monkeypatch.setenv("PATH", str(find_ptxas().path.parent), prepend=os.pathsep)
     monkeypatch.chdir(tmp_path / "here")
-    for tool in (Tool.at(given), Tool.at(Path(given)), find_ptxas(given)):
+    for tool in (Tool.at(given), Tool.at(Path(given)), find_ptxas(given), find_disassembler(given)):
         monkeypatch.chdir(tmp_path / "here")
         assert tool.path.is_absolute()
         assert (tool.version, tool.release) == ((11, 1, 7), "11.1")

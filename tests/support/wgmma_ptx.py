@@ -26,10 +26,10 @@ def mma(n: int = 8) -> str:
     return f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.f16.f16 {_accumulator(n)}, %a, %b, p, 1, 1, 0, 0;\n"
 
 
-def mma_register_a(n: int = 8) -> str:
+def mma_register_a() -> str:
     """The same with A in registers."""
     fragment = "{%r0, %r1, %r2, %r3}"
-    return f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.f16.f16 {_accumulator(n)}, {fragment}, %b, p, 1, 1, 0;\n"
+    return f"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {_accumulator(8)}, {fragment}, %b, p, 1, 1, 0;\n"
 
 
 def kernel(body: str, *, n: int = 8, before: str = "", attributes: str = ".maxntid 128, 1, 1", wide: int = 0) -> str:

@@ -17,8 +17,8 @@ PRODUCTS = (("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("e4m3", "f32"), ("
 MAPPED = ("f16", "bf16", "f32", "u8", "s32", "u32", "f64", "tf32", "e4m3")
 
 
-def _layout(w: Writer, rows: int, columns: int, element: Any, major: Any = nvb.Major.K) -> Any:
-    return w.call(nvb.SmemLayout, major, w.rng.choice(SWIZZLES), element, rows, columns)
+def _layout(w: Writer, rows: int, columns: int, element: Any) -> Any:
+    return w.call(nvb.SmemLayout, nvb.Major.K, w.rng.choice(SWIZZLES), element, rows, columns)
 
 
 def tma(w: Writer, name: str) -> None:
