@@ -107,6 +107,22 @@ def test_an_assumption_inside_of_a_branch_is_kept_or_said() -> None:
     assert inside.check(n=100).diagnostics == ()
 
 
+@pytest.mark.parametrize("of", [2, 3, 5, 7])
+def test_what_is_assumed_after_branches_have_met(of: int) -> None:
+    """The mbarriers are made by one thread before."""
+
+    @nvb.kernel("sm_90a", threads=WIDTH)
+    def later(k, x: OUT, out: OUT, n: i32):
+        with k.if_(k.thread_id() == 0):
+            out[0] = 1.0
+        k.assume((n % of == 0) & (n > 0))
+        ring(k, x, out, n // of, guarded=True)
+
+    assert later.build().diagnostics == ()
+    seen = [one["n"] for one in tried(later.build)]
+    assert seen and all(n % of == 0 for n in seen)
+
+
 FEW = {
     "multiples of two": (lambda steps: steps % 2 == 0, []),
     "not too many": (lambda steps: steps <= 4096, []),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -63,7 +63,7 @@ class LoopCode:
     """What decides the rounds of the counted loops of `function`, and what is assumed, as operations on registers.
 
     `loops` are the blocks of each loop by its header; `threads` gives the first and the last thread of each warp that
-    comes to a block.
+    comes to a block. Every thread comes to the blocks `everywhere`.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class LoopCode:
         computed: Mapping[ir.Value, Anchor],
         places: Callable[[Any], int | None],
         threads: Callable[[str], Sequence[tuple[int, int]]],
+        everywhere: Sequence[str],
     ) -> None:
         self._computed = computed
         self._places = places
@@ -106,7 +107,7 @@ class LoopCode:
         self.of_thread = {one.header: found for one in self.loops if (found := self._taken_of_thread(one))}
         """All that loops take of the thread, by their headers: registers that no parameter decides."""
         self.threads = {header: threads(header) for header in self.of_thread}
-        self.assumptions = [self._assumption(one) for one in _assumed(function)]
+        self.assumptions = [self._assumption(one) for one in _assumed(blocks[name] for name in everywhere)]
 
     # -- what a loop is -----------------------------------------------------------------------------------------------
 
@@ -237,9 +238,9 @@ class LoopCode:
             self.operations.append(operation)
 
 
-def _assumed(function: ir.Function) -> list[ir.Value]:
-    """What is assumed where every thread comes: in the first block; of several conditions together each."""
-    waiting = [one.args[0] for one in function.blocks[0].instructions if is_assumption(one)][::-1]
+def _assumed(blocks: Iterable[ir.Block]) -> list[ir.Value]:
+    """What is assumed in some blocks; of several conditions together each."""
+    waiting = [one.args[0] for block in blocks for one in block.instructions if is_assumption(one)][::-1]
     found: list[ir.Value] = []
     while waiting:
         one = waiting.pop()
@@ -277,7 +278,17 @@ def loop_code(function: ir.Function, machine: MachineFunction, program: Program)
         program.computed,
         lambda one: constant(one, program.places),
         lambda header: _ends_of_warps(coming(machine)[header]),
+        [names[number] for number in _everywhere(program)],
     )
+
+
+def _everywhere(program: Program) -> list[int]:
+    """The blocks to which every thread comes, once: the first one, where its branches meet, and so on."""
+    found, at = list[int](), 0 if program.blocks else None
+    while at is not None and at not in found:
+        found.append(at)
+        at = program.blocks[at].meeting
+    return [number for number in found if not program.around[number]]
 
 
 def _ends_of_warps(threads: int) -> list[tuple[int, int]]:
