@@ -25,6 +25,7 @@ from nvbackend.dry_run.scenario.promises import Promises
 from nvbackend.dry_run.scenario.rounds import Rounds
 from nvbackend.dry_run.seam import Exceeded, Launch, MakeProtocols
 from nvbackend.dry_run.subject import Subject, run
+from nvbackend.dry_run.values.divisors import together
 from nvbackend.isel.machine.function import MachineInstr
 
 MOST_STEPS = 300
@@ -139,7 +140,7 @@ class Launches:
             self.went.append(Run(scale, less, machine.ways, of_end(machine)))
             self.reached |= machine.reached
             if found and machine.is_of_memory:
-                other_found, other = run(self._program, launch, self._make, less, replace(policy, whole=True))
+                other_found, other = self._of_multiples(launch, less, machine, replace(policy, whole=True))
                 found = found if other_found or other.is_over_budget else []
             if not found and scale is MAIN and (more := self._of_memory(launch, less, machine)):
                 return more, machine
@@ -156,7 +157,7 @@ class Launches:
             return found
         self._has_mixed = True
         try:
-            found, other = run(self._program, launch, self._make, scalars, Policy(mixed=True))
+            found, other = self._of_multiples(launch, scalars, machine, Policy(mixed=True))
         except Exceeded:
             return []
         self.reached |= other.reached
@@ -177,13 +178,25 @@ class Launches:
         self._again -= 1
         for above in (True,) if machine.asks_for_sizes else (True, False):
             try:
-                found, other = run(self._program, launch, self._make, scalars, Policy(whole=True, above=above))
+                found, other = self._of_multiples(launch, scalars, machine, Policy(whole=True, above=above))
             except Exceeded:
                 return []
             self.reached |= other.reached
             if not found or other.is_over_budget or not OF_PLACES.isdisjoint(one.rule_id for one in found):
                 return []
         return [with_data(one, other.choices.of_memory()) for one in found]
+
+    def _of_multiples(
+        self, launch: Launch, scalars: Mapping[str, int], machine: Machine, policy: Policy
+    ) -> tuple[list[Diagnostic], Machine]:
+        """A run with other numbers of memory: multiples of what the kernel divides them by, in `machine` and there."""
+        units = machine.choices.loop_ends.divisors()
+        while True:
+            found, other = run(self._program, launch, self._make, scalars, replace(policy, multiples=units))
+            seen = together(units, other.choices.loop_ends.divisors()) if found else units
+            if seen == units:
+                return found, other
+            units = seen
 
     def _promised(self, given: Mapping[str, int]) -> Callable[[MachineInstr, str], frozenset[str]]:
         """The parameters that decide how far an index goes, but for those that the author gave, and for one that

@@ -11,6 +11,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend.dry_run.machine.choices import Choices, Guessed, Policy
+from nvbackend.dry_run.values.divisors import LoopEnds, together
 from nvbackend.dry_run.values.unknown import combine, leaf
 from nvbackend.dry_run.values.vectors import Lanes
 from tests.dry_run.refusals import refusals
@@ -106,6 +107,41 @@ def _rounds(choices: Choices, bound: Any, wanted: int) -> int:
     while choices.holds(_asked("slt", made, bound), made < wanted):
         made += 1
     return made
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("of", [3, 5, 6, 48])
+def test_numbers_of_an_array_that_are_multiples(of: int, first: bool) -> None:
+    table: dict[Any, Any] = {}
+    choices = Choices(Policy(first_way=first, multiples={"lengths": of}))
+    lengths, other = (combine("load i32", leaf(table, "parameter", name)) for name in ("lengths", "other"))
+    assert choices.holds(_asked("slt", of + 1, lengths), True)
+    assert not choices.holds(_asked("slt", 2 * of, lengths), False)
+    assert choices.number(lengths) == 2 * of
+    assert choices.holds(_asked("eq", other, of + 1), True)
+
+
+def _ended(bound: Any, counters: list[int]) -> LoopEnds:
+    ends = LoopEnds()
+    for counter in counters:
+        ends.add(0, _asked("slt", counter, bound))
+    return ends
+
+
+def test_what_numbers_are_divided_by_where_loops_end() -> None:
+    table: dict[Any, Any] = {}
+    n, m = (combine("load i32", leaf(table, "parameter", name)) for name in ("n", "m"))
+    counted = [0, 1, 2]
+    assert _ended(n, counted).divisors() == {}
+    assert _ended(n, [0, 5, 15]).divisors() == {"n": 5}
+    assert _ended(combine("sdiv i32", n, 7), [0, 3]).divisors() == {"n": 7}
+    assert _ended(combine("sdiv i32", _whole(n - m), 7), counted).divisors() == {"n": 7, "m": 7}
+    assert _ended(combine("ashr i32", n, 3), counted).divisors() == {"n": 8}
+    assert _ended(combine("sdiv i32", _whole(n + 6), 7), counted).divisors() == {}
+    assert _ended(combine("srem i32", n, 7), counted).divisors() == {}
+    assert _ended(combine("sdiv i32", leaf(table, "fresh i32", 1), 7), counted).divisors() == {}
+    assert together({"n": 4, "m": 3}, {"n": 6}) == {"n": 12, "m": 3}
+    assert together({"n": 4095}, {"n": 4093}) == {"n": 4095}
 
 
 def test_two_forms_of_a_sum_agree() -> None:

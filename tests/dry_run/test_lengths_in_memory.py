@@ -96,31 +96,40 @@ def loaded(k: nvb.KernelBuilder, stages: int):
     return load, read
 
 
-@pytest.mark.parametrize("of", [2, 4, 8])
-@pytest.mark.parametrize("who", ["producer", "consumer"])
-def test_lengths_that_are_multiples(who: str, of: int) -> None:
-    """One side takes several steps in a round, as is right for a multiple of as many."""
+def several_steps(who: str, form: str, of: int, length: str, wrong: str = "") -> nvb.KernelDefinition:
+    """One side takes `of` steps in a round, the other one."""
 
     @nvb.kernel("sm_90", threads=64)
     def kernel(k, x: X, lengths: LENGTHS, y: OUT):
         load, read = loaded(k, 3)
-        n = lengths[k.block_id()]
+        at = k.block_id()
+        n = lengths[at + 1] - lengths[at] if length == "difference" else lengths[at]
 
         def steps(one, several):
-            if several:
-                with k.range(n // of) as i:
-                    for part in range(of):
-                        one(i * of + part)
-            else:
+            if not several:
                 with k.range(n) as i:
                     one(i)
+                return
+            with k.range(n // of) if form == "quotient" else k.range(0, n, of) as i:
+                for part in range(of - 1 if wrong else of):
+                    one((i * of if form == "quotient" else i) + part)
 
         with k.one_thread(1):
             steps(lambda step: load(step, x), who == "producer")
         with k.if_(k.warp_id() == 0):
             steps(lambda step: read(step, y), who == "consumer")
 
-    assert list(kernel.build().diagnostics) == []
+    return kernel
+
+
+@pytest.mark.parametrize("of", [2, 3, 4, 5, 7, 8, 11])
+@pytest.mark.parametrize("length", ["number", "difference"])
+@pytest.mark.parametrize("form", ["quotient", "step"])
+@pytest.mark.parametrize("who", ["producer", "consumer"])
+def test_lengths_that_are_multiples(who: str, form: str, length: str, of: int) -> None:
+    """It is right for a multiple of as many steps as a round takes; with a step too few in a round it never is."""
+    assert list(several_steps(who, form, of, length).build().diagnostics) == []
+    assert rules(several_steps(who, form, of, length, wrong="a step too few").build)
 
 
 @pytest.mark.parametrize("kept", ["barriers", "rows"])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
+from nvbackend.dry_run.values.divisors import LoopEnds
 from nvbackend.dry_run.values.unknown import Expression, Unknown, combine
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ class Policy:
     """Whether these numbers are looked for from above, so that they are the greatest."""
     mixed: bool = False
     """Whether of branches on numbers of memory each third one goes the other way."""
+    multiples: Mapping[str, int] | None = None
+    """What the numbers of arrays of global memory are multiples of, where that is not 1."""
 
 
 USUAL = Policy()
@@ -45,10 +48,13 @@ class Choices:
     def __init__(self, policy: Policy) -> None:
         self._first = policy.first_way
         self._begins = MANY_OF_MEMORY if policy.above else 0
+        self._multiples = policy.multiples
         self._mixed = policy.mixed
         self.of_places = 0
         """How many conditions of branches were about numbers of global memory; where it is `mixed`, each third one of
         them does not hold."""
+        self.loop_ends = LoopEnds()
+        """What numbers of global memory decide."""
         self._of_branches: set[Expression] = set()
         self._of_loops: set[Expression] = set()
 
@@ -57,7 +63,7 @@ class Choices:
         """The numbers that are chosen, of which few kernels need any."""
         from nvbackend.dry_run.machine.model import Model
 
-        return Model(settles=not self._first, begins=self._begins)
+        return Model(settles=not self._first, begins=self._begins, multiples=self._multiples)
 
     def holds(self, condition: Unknown, wish: bool | None = None) -> bool:
         """Whether a condition holds in all lanes alike; as wished where either is possible. Raises Guessed."""

@@ -424,8 +424,10 @@ class Machine:
         of_memory = self.choices.is_of_memory(condition)
         self.is_of_memory |= of_memory
         wanted = self._rounds_of_memory if of_memory else UNKNOWN_ROUNDS * max(1, self._buffers[loop])
-        if of_memory and self._policy.whole and not rounds:
-            self.choices.settle_far(condition, goes_on, SETTLED_ROUNDS - 1)
+        if of_memory:
+            self.choices.loop_ends.add(loop, condition)
+            if self._policy.whole and not rounds:
+                self.choices.settle_far(condition, goes_on, SETTLED_ROUNDS - 1)
         found = self.choices.holds(condition, goes_on == (rounds < wanted))
         self.is_cut_short |= found != goes_on and rounds < self._buffers[loop] and not of_memory
         self.leaves_rings |= found != goes_on and rounds <= self._buffers[loop] and of_memory

@@ -6,7 +6,7 @@ another makes the rounds that follow from that. So there is a kernel's launch in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from operator import and_, or_, xor
 from typing import Any, TypeAlias
@@ -41,12 +41,16 @@ _PARTING: dict[str, Callable[[Any, Any], Any]] = {"and": and_, "or": or_, "xor":
 class Model:
     """Each number is 0 until a choice asks for another one; of those in memory that are integers, one that `begins`.
 
+    Those in the arrays of which there are `multiples` are such ones.
     Where it `settles`, a number about which one choice was made keeps its value for all others.
     """
 
-    def __init__(self, *, settles: bool, begins: int = 0) -> None:
+    def __init__(self, *, settles: bool, begins: int = 0, multiples: Mapping[str, int] | None = None) -> None:
         self._settles = settles
         self._begins = begins
+        self._multiples = multiples or {}
+        self._arrays: dict[int, str] = {}
+        """The parameters that are addresses, by these."""
         self._numbers: dict[Place, int] = {}
         self._bits: dict[Place, int] = {}
         self._formats: dict[Place, str] = {}
@@ -101,17 +105,21 @@ class Model:
 
     def of_memory(self) -> dict[str, float]:
         """The numbers of global memory about which something was chosen, by their places: `lengths[0]`."""
-        arrays = {number: place[1][0] for place, number in self._numbers.items() if place[0] == "parameter"}
         numbers: dict[str, float] = {}
         for place in (one for one in self._numbers if one in self._settled and one[0] == "load"):
-            (address,), bits = place[1], self._bits[place]
-            array = arrays.get(address >> _APART << _APART) if type(address) is int else None
+            array = self._array(place)
             if array is not None:
-                index = (address & (1 << _APART) - 1) * 8 // bits
+                bits = self._bits[place]
+                index = (place[1][0] & (1 << _APART) - 1) * 8 // bits
                 number = self._numbers[place]
                 name = self._formats.get(place)
                 numbers[f"{array}[{index}]"] = floats.number(number, name) if name else int(signed(number, bits))
         return numbers
+
+    def _array(self, place: Place) -> str | None:
+        """The parameter of whose array a number of global memory is."""
+        address = place[1][0] if place[0] == "load" else None
+        return self._arrays.get(address >> _APART << _APART) if type(address) is int else None
 
     def _places(self, condition: Expression) -> list[Place]:
         """The places of the numbers that it depends on now."""
@@ -147,8 +155,15 @@ class Model:
     def _first(self, step: Leaf, place: Place) -> int:
         """The number at a place before any choice."""
         if step.operation == "parameter":
-            return len(self._numbers) + 1 << _APART
-        return self._begins if place[0] == "load" and not step.format and step.bits >= _WIDE else 0
+            address = len(self._numbers) + 1 << _APART
+            self._arrays[address] = place[1][0]
+            return address
+        begins = self._begins if place[0] == "load" and not step.format and step.bits >= _WIDE else 0
+        return begins - begins % self._unit(place)
+
+    def _unit(self, place: Place) -> int:
+        """What the number at a place is a multiple of."""
+        return self._multiples.get(self._array(place) or "", 1)
 
     def number(self, expression: Expression) -> int | None:
         """The value of an expression, which it keeps from now on; None where that is not known, or lanes differ."""
@@ -207,7 +222,7 @@ class Model:
         """Numbers for a place with which the condition is as wished: near ones first."""
         bits = self._bits[place]
         at = int(signed(self._numbers[place], bits))
-        fails, seen = {1: 0, -1: 0}, {0}
+        fails, seen, unit = {1: 0, -1: 0}, {0}, self._unit(place)
 
         def holds(by: int) -> bool:
             if by in seen or not -1 << bits - 1 <= at + by < 1 << bits - 1:
@@ -229,14 +244,18 @@ class Model:
             while abs(far - near) > 1:
                 middle = (near + far) // 2
                 near, far = (near, middle) if holds(middle) else (middle, far)
-            for one in dict.fromkeys((*self._round(at + far), at + far, at + by)):
+            for one in dict.fromkeys((*self._round(at + far, unit), at + far, at + by)):
                 self._numbers[place] = one & (1 << bits) - 1
-                if self._now(condition) is wish:
+                if not one % unit and self._now(condition) is wish:
                     yield one & (1 << bits) - 1
 
-    def _round(self, number: int) -> Iterator[int]:
-        """Multiples below a number, where numbers are looked for from above: kernels may be for these alone."""
-        return (number - number % of for of in _MULTIPLES if self._begins)
+    def _round(self, number: int, unit: int) -> Iterator[int]:
+        """Multiples below a number, where numbers are looked for from above: kernels may be for these alone.
+
+        Where they have to be multiples of a `unit`, those on either side.
+        """
+        yield from (number - number % (of * unit) for of in _MULTIPLES if self._begins)
+        yield from (number - number % unit, number + -number % unit) if unit > 1 else ()
 
     def _roots(self, condition: Expression, place: Place, at: int, bits: int) -> list[int]:
         """How far the number is from one for which both sides of a comparison are equal, if they are sums of it."""

@@ -54,7 +54,7 @@ class Code:
 def code_of(expression: Expression) -> Code:
     """The code of an expression."""
     code, places = Code(), dict[Unknown, int]()
-    for node in _nodes(expression):
+    for node in nodes(expression):
         operands = [places[one] if isinstance(one, Unknown) else code.new(one) for one in node.key[1:]]
         _add(code, node, operands, code.new(None))
         places[node] = len(code.registers) - 1
@@ -79,7 +79,7 @@ def _add(code: Code, node: Expression, operands: list[int], to: int) -> None:
     code.roots.add(root)
 
 
-def _nodes(expression: Expression) -> list[Expression]:
+def nodes(expression: Expression) -> list[Expression]:
     """The expressions that one is made of, each after its operands; it is the last one."""
     found: dict[Expression, None] = {}
     waiting: list[tuple[Expression, bool]] = [(expression, False)]
