@@ -129,6 +129,7 @@ KINDS = {
         "dry-run.tensor-overlap",
         "dry-run.tensor-unwritten",
         "tcgen05.lost-product",
+        "tcgen05.cta-groups-mixed",
     ),
     "cluster": _kind(
         "another CTA's shared memory is used before it has started, after it has ended, or without order",

@@ -1,6 +1,7 @@
 """Right kernels with their mistakes, a file for each style."""
 
 from tests.dry_run.kernels import (
+    block_scaled,
     causal,
     cleared,
     clusters,
@@ -58,4 +59,5 @@ STYLES = (
     flash_attention4,
     numbers_of_stages,
     dealt_tiles,
+    block_scaled,
 )
