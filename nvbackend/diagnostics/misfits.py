@@ -36,6 +36,12 @@ _MAP = (
 _OF_CLASSES = {
     ("TiledWarpMma.gemm", "Address"): "lay a layout over it, and multiply the tiles: "
     "mma.accumulate(acc, k.tensor(a, layout), k.tensor(b, layout))",
+    **{
+        (f"{mma}.accumulate", kind): "copy it to k.shared_tile(mma.smem_a(columns)), of B smem_b, by k.tma.load for "
+        "example, and multiply that"
+        for mma in ("TiledWgmma", "TiledTcgen05")
+        for kind in ("Address", "Tensor", "TensorMapParameter")
+    },
     ("k.store_accumulator", "TileValues"): "store elements by values.store(k.tensor(address, layout))",
     ("k.store_accumulator", "TmemColumns"): "load them first: mma.load(columns).store(k.tensor(address, layout))",
     **{

@@ -44,6 +44,10 @@ _OF_EACH_ROW = 'combine each row by .reduce_rows("{0}"), and each column by .red
 _OF_EACH = "compute it of each element: .map(k.math.{name})"
 _FILL = "use `with ring.fill() as stage:`, which acquires a stage and commits it; its mbarrier is stage.full"
 _DRAIN = "use `with ring.drain() as stage:`, which waits for a stage and releases it"
+_FROM_SHARED = (
+    "copy the tiles to k.shared_tile(mma.smem_a(columns)) and k.shared_tile(mma.smem_b(columns)), by k.tma.load for "
+    "example, and multiply those: mma.accumulate(acc, a, b)"
+)
 _THREAD = "partition the tensor by the thread's part: tensor.partition(mma.thread.{name}), or use load_a and load_b"
 _OF_CLASSES = {
     "TileValues": {
@@ -64,7 +68,9 @@ _OF_CLASSES = {
         "shape": "use .layout.rows and .layout.columns",
     },
     "TiledWarpMma": dict.fromkeys(("partition_A", "partition_B", "partition_C"), _THREAD),
+    "TiledWgmma": dict.fromkeys(("load_a", "load_b"), _FROM_SHARED),
     "TiledTcgen05": {
+        **dict.fromkeys(("load_a", "load_b"), _FROM_SHARED),
         "accumulator": "allocate tensor memory for it: with k.tcgen05.tmem(mma.columns) as acc",
     },
     "TmemColumns": {

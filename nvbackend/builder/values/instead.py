@@ -17,7 +17,11 @@ _BY_CLASS = {
         ("TileValues", "AxisValues", "Accumulator", "RegisterTensor"),
         "compute it of each element: .map(lambda value: ...)",
     ),
-    **dict.fromkeys(("list", "tuple"), "pass one value; a call that takes several has them one by one: store(*values)"),
+    **dict.fromkeys(
+        ("list", "tuple"),
+        "pass one value; a call that takes several has them one by one: store(*values); [k.var(x) for x in values] "
+        "makes a variable of each",
+    ),
     "Address": "read what is there, address[0] or address[index]; to move it, keep an offset in a variable: x + offset",
 }
 """For classes of the tiles and of memory, which are above, and for Python's."""

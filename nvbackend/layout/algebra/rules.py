@@ -40,7 +40,7 @@ RUN_TIME = Rule(
 COORDINATE = Rule(
     id="layout-algebra.coordinate",
     message="coordinate {coordinate} for the shape {shape}: {problem}",
-    fix="give one index, or as many as the mode has modes, nested no deeper than the shape",
+    fix="give one index, or as many as the mode has modes, nested no deeper than the shape; None takes a whole mode",
     why="The coordinate would be read as one of another mode.",
     reference=_LAYOUT,
 )

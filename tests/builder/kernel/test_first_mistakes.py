@@ -133,6 +133,8 @@ INSIDE = [
         "A of SM80_16x8x16_F32F16F16F32_TN: it is a tile in memory",
         "mma.accumulate(acc, a, b)",
     ),
+    (lambda k, x, n: k.tensor(x, Layout((4, 4)))[0, :], "layout-algebra.coordinate", "is not an index", "None takes a"),
+    (lambda k, x, n: k.var([0.0, 1.0]), "value.kind", "[0.0, 1.0] cannot be used", "[k.var(x) for x in values]"),
     (lambda k, x, n: Layout("(8,8):(8,1)"), "layout-algebra.extent", "'(8,8):(8,1)' in a shape", "layout.parse"),
     (lambda k, x, n: _accumulator(k).set([0.0]), "tensor.registers", "1 values for 4 elements", "give 4 values"),
     (lambda k, x, n: k.one_thread().__enter__(), "target.feature", "elect.sync needs SM_90", "k.thread_id() == 0"),

@@ -9,6 +9,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import bf16, f16, f32, i32
+from nvbackend.layout import Layout
 
 
 @nvb.kernel("sm_90a", threads=32)
@@ -31,6 +32,11 @@ def inside(write: Callable[[nvb.KernelBuilder], object], target: str = "sm_90a")
 def first_of(k: nvb.KernelBuilder, index: object) -> object:
     with k.tcgen05.tmem(128) as columns:
         return columns[index]
+
+
+def global_tiles(k: nvb.KernelBuilder) -> tuple[Any, ...]:
+    mma = k.tiled_mma(ATOM)
+    return mma.accumulator(), k.shared_tile(mma.smem_a(64)), k.tensor(k.shared(f16, 64), Layout((8, 8)))
 
 
 def write_first_of(k: nvb.KernelBuilder) -> None:
@@ -151,6 +157,12 @@ OTHERS: list[tuple[Callable[[], object], str, str, str]] = [
         "call.argument",
         "source must be TensorMapParameter",
         "nvb.TensorMap(element, box=(rows, columns))",
+    ),
+    (
+        lambda: inside(lambda k: k.tiled_mma(ATOM).accumulate(*global_tiles(k))),
+        "call.argument",
+        "b must be SharedTile",
+        "k.shared_tile(mma.smem_a(columns)), of B smem_b",
     ),
     (
         lambda: nvb.TensorMap(f16, (64, 64), swizzle=nvb.SwizzleMode.B64),  # type: ignore[arg-type]

@@ -71,6 +71,7 @@ MEANT = [
     ("SharedTile", "load", "tile.at(row, column).load(...)"),
     ("SharedTile", "shape", ".layout.rows"),
     ("TiledWarpMma", "partition_C", "tensor.partition(mma.thread.partition_C)"),
+    ("TiledWgmma", "load_a", "k.shared_tile(mma.smem_a(columns))"),
     ("TiledTcgen05", "accumulator", "k.tcgen05.tmem(mma.columns)"),
     ("Ring", "producer_acquire", "ring.fill()"),
     ("Ring", "consumer_release", "ring.drain()"),
