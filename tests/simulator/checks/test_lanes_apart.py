@@ -7,6 +7,7 @@ import pytest
 
 import nvbackend as nvb
 from tests.support.lanes_apart import CASES, Case
+from tests.support.runtime import rules as broken_rules
 
 SEEDS = range(4)
 MISSING, REFILL = "simulator.missing-warp-sync", "proxy.refill-in-flight"
@@ -87,3 +88,30 @@ def test_lanes_outside_of_a_mask_have_not_met(how: str, width: int, is_right: bo
             with pytest.raises(nvb.DiagnosticError) as caught:
                 launch(1, x, y)
             assert [one.rule_id for one in caught.value.diagnostics] == [MISSING]
+
+
+@nvb.kernel("sm_90", threads=128)
+def leaders_arrive(k, x: nvb.Pointer(nvb.i32), y: nvb.Pointer(nvb.i32), *, width):
+    """The first lane of each eight arrives for all of them, after segments of `width` lanes have met."""
+    thread, lane, row = k.thread_id(), k.lane_id(), k.shared(nvb.i32, 64)
+    full = k.mbarrier.array(1, arrivals=8)
+    k.mbarrier.ready()
+    with k.if_(thread < 64):
+        row[thread] = x[thread]
+        k.warp.sync(k.const((1 << width) - 1, nvb.u32) << (lane // width * width).to(nvb.u32))
+        k.mbarrier.arrive(full, when=lane % 8 == 0)
+    with k.else_():
+        k.mbarrier.wait(full, 0)
+        y[thread - 64] = row[127 - thread]
+
+
+@pytest.mark.parametrize(("width", "is_right"), [(32, True), (16, True), (8, True), (4, False)])
+def test_a_lane_tells_of_those_that_it_has_met(width: int, is_right: bool) -> None:
+    compiled = leaders_arrive.build(width=width, check=False).compile(assemble=False)
+    x, y = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)
+    for seed in SEEDS:
+        found = broken_rules(
+            lambda seed=seed: nvb.runtime.load(compiled, device="simulator", seed=seed).launch(1, x, y)
+        )
+        assert found == ([] if is_right else [MISSING])
+        assert not is_right or np.array_equal(y, x[::-1])
