@@ -35,8 +35,8 @@ OPERANDS = Rule(
     reference="PTX ISA 9.7.14.5.14 (scale-a-data, scale-b-data), 9.7.14.6.3 (metadata)",
 )
 _ON_TILES = {
-    name: f"a call on tiles takes {given}=mma.load_{given}(tensor)"
-    for name, given in (("metadata", "metadata"), ("scale_a", "scales_a"), ("scale_b", "scales_b"))
+    name: f"a call on tiles takes {argument}=mma.load_{argument}(tensor)"
+    for name, argument in (("metadata", "metadata"), ("scale_a", "scales_a"), ("scale_b", "scales_b"))
 }
 _VALUES = {RegisterClass.F32: f32, RegisterClass.F64: f64}
 
