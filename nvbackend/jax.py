@@ -17,7 +17,7 @@ from nvbackend.diagnostics import DiagnosticError, printed, user_facing
 from nvbackend.frameworks.operator import Operator, compiled
 from nvbackend.frameworks.xla import HandlerCall, handler
 from nvbackend.intrinsics.row.types import ElementType
-from nvbackend.runtime.arrays import DeviceArray
+from nvbackend.runtime.arguments.arrays import DeviceArray
 from nvbackend.runtime.launch import check_grid, full_grid
 from nvbackend.runtime.module import SIMULATOR
 from nvbackend.signature import Scalar

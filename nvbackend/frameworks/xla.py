@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
-from nvbackend.runtime.arrays import DeviceArray, row_major_strides
+from nvbackend.runtime.arguments.arrays import DeviceArray, row_major_strides
 
 _METADATA = 1
 """The extension of a call that asks for the handler's version."""

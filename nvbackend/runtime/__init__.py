@@ -8,7 +8,7 @@ Importing it loads neither CUDA nor numba. On a machine without a GPU `no_gpu_re
 needs one raises launch.no-gpu.
 """
 
-from nvbackend.runtime.arrays import DeviceArray, read_array
+from nvbackend.runtime.arguments.arrays import DeviceArray, read_array
 from nvbackend.runtime.driver import DriverError, gpu_available, no_gpu_reason
 from nvbackend.runtime.launch import PreparedLaunch, synchronize
 from nvbackend.runtime.module import Compiled, LoadedKernel, LoadedModule, load

@@ -15,9 +15,9 @@ from nvbackend.isel.target.target import Target
 from nvbackend.launch_calls import LAUNCH_CALL, KernelsByName, NoLaunches
 from nvbackend.runtime import launch as launching
 from nvbackend.runtime import tensor_map
-from nvbackend.runtime.apart import pairs_apart
-from nvbackend.runtime.arguments import Binder, Bound
-from nvbackend.runtime.arrays import describe
+from nvbackend.runtime.arguments.apart import pairs_apart
+from nvbackend.runtime.arguments.arrays import describe
+from nvbackend.runtime.arguments.binder import Binder, Bound
 from nvbackend.runtime.device import CudaDevice, Device, check_architecture, check_resources, runs_on
 from nvbackend.runtime.driver import driver_errors, no_gpu_reason
 from nvbackend.runtime.launch import Grid, Launches, LaunchRecord, PreparedLaunch, is_argument, watch
@@ -27,7 +27,7 @@ from nvbackend.runtime.streams import CU_STREAM_PER_THREAD, stream_handle
 from nvbackend.signature import Signature, TensorMap
 
 if TYPE_CHECKING:
-    from nvbackend.runtime.promises import Promises
+    from nvbackend.runtime.arguments.promises import Promises
     from nvbackend.simulator import Report
 
 GPU, SIMULATOR = "gpu", "simulator"

@@ -15,9 +15,9 @@ from nvbackend.intrinsics.sync.barriers import MAX_CTA_THREADS
 from nvbackend.isel.machine.assertions import record_name
 from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.target.target import Target
-from nvbackend.runtime.apart import Apart
-from nvbackend.runtime.arguments import Binder, Bound
-from nvbackend.runtime.arrays import DeviceArray, accepted_dtypes, big_endian, shown_dtypes
+from nvbackend.runtime.arguments.apart import Apart
+from nvbackend.runtime.arguments.arrays import DeviceArray, accepted_dtypes, big_endian, shown_dtypes
+from nvbackend.runtime.arguments.binder import Binder, Bound
 from nvbackend.runtime.device import Configuration, DeviceLimits, KernelLimits
 from nvbackend.runtime.im2col import element_strides
 from nvbackend.runtime.launch import raise_failures
@@ -26,7 +26,7 @@ from nvbackend.runtime.tensor_map import TensorMapPlan, check_array, check_tenso
 from nvbackend.signature import BoundTensorMap, Parameter, Pointer, Scalar, Signature, TensorMap
 
 if TYPE_CHECKING:
-    from nvbackend.runtime.promises import Promises
+    from nvbackend.runtime.arguments.promises import Promises
     from nvbackend.simulator import Report, SimulatedModule
 
 _SHARED_BYTES = 232448
@@ -200,7 +200,7 @@ class SimulatedBinder:
 
 def promised(signature: Signature, compiled: object) -> Promises | None:
     """What a kernel promises of its scalar arguments by k.assume; None for nothing."""
-    from nvbackend.runtime.promises import promises_of
+    from nvbackend.runtime.arguments.promises import promises_of
 
     return promises_of(signature, compiled)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nvbackend.diagnostics import with_article
-from nvbackend.runtime.arrays import describe
+from nvbackend.runtime.arguments.arrays import describe
 from nvbackend.runtime.rules import STREAM
 
 _LEGACY_DEFAULT = 1

@@ -15,7 +15,7 @@ from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.copy.map_elements import DRIVER_TYPES, ELEMENT_TYPE_OF
 from nvbackend.intrinsics.copy.tensor_map_word import TensorMapWord
 from nvbackend.intrinsics.row.types import BY_NAME
-from nvbackend.runtime.arrays import DeviceArray
+from nvbackend.runtime.arguments.arrays import DeviceArray
 from nvbackend.runtime.driver import SILENT, driver_errors
 from nvbackend.runtime.im2col import MAX_PIXELS, PIXELS_AND_CHANNELS, check_area, check_im2col, encode_im2col
 from nvbackend.signature import SWIZZLES, Im2col, TensorMap, stored_box

@@ -11,7 +11,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import f16, f32, i32
 from nvbackend.diagnostics import Diagnostic, Location, Rule, Severity
-from nvbackend.runtime.arrays import read_array
+from nvbackend.runtime.arguments.arrays import read_array
 from nvbackend.tiled import ldmatrix_copy
 from tests.support.runtime import FakeArray
 

@@ -11,8 +11,8 @@ import numpy
 import pytest
 
 from nvbackend.intrinsics.row import types
-from nvbackend.runtime import dlpack
-from nvbackend.runtime.arrays import DeviceArray, accepted_dtypes, read_array, row_major_strides, shown_dtypes
+from nvbackend.runtime.arguments import dlpack
+from nvbackend.runtime.arguments.arrays import DeviceArray, accepted_dtypes, read_array, row_major_strides, shown_dtypes
 from tests.support.runtime import FakeArray
 
 

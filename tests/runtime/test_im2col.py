@@ -13,7 +13,7 @@ import nvbackend as nvb
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.row import types
 from nvbackend.runtime import tensor_map
-from nvbackend.runtime.arrays import DeviceArray, row_major_strides
+from nvbackend.runtime.arguments.arrays import DeviceArray, row_major_strides
 from nvbackend.signature import Im2col, Parameter, TensorMap
 
 SHAPES = {3: (2, 9, 64), 4: (2, 9, 7, 64), 5: (2, 5, 6, 7, 64)}

@@ -14,8 +14,10 @@ import pytest
 
 from nvbackend import DiagnosticError, runtime
 from nvbackend.intrinsics.row import types
-from nvbackend.runtime import arguments, tensor_map
-from nvbackend.runtime.arrays import array_facts, read_array
+from nvbackend.runtime import tensor_map
+from nvbackend.runtime.arguments import binder
+from nvbackend.runtime.arguments.arrays import array_facts, read_array
+from nvbackend.runtime.arguments.binder import Binder, Bound
 from nvbackend.signature import Pointer, Scalar, TensorMap
 from tests.support.like_torch import ADDRESS, Keyed, SimpleDevice, Sparse, Tensor
 from tests.support.runtime import FakeArray, FakeCompiled, FakeDevice, broken, rules, signature
@@ -48,13 +50,13 @@ def test_the_same_array_is_checked_once(
     kind: Any, make: Any, monkeypatch: pytest.MonkeyPatch, encoded: list[tensor_map.TensorMapPlan]
 ) -> None:
     checked: list[str] = []
-    check = arguments.check_array
+    check = binder.check_array
 
     def counted(name: str, *rest: Any) -> Any:
         checked.append(name)
         return check(name, *rest)
 
-    monkeypatch.setattr(arguments, "check_array", counted)
+    monkeypatch.setattr(binder, "check_array", counted)
     kernel, device = loaded(kind, kind)
     asked: list[int] = []
     monkeypatch.setattr(device, "ordinal_of", lambda pointer: asked.append(pointer) or 0)
@@ -131,7 +133,7 @@ def test_a_tensor_that_has_changed_is_checked_anew(kind: Any, make: Any, changes
 
 def test_a_tensor_with_a_key_is_asked_for_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     facts: list[object] = []
-    monkeypatch.setattr(arguments, "array_facts", lambda given: facts.append(given) or array_facts(given))
+    monkeypatch.setattr(binder, "array_facts", lambda given: facts.append(given) or array_facts(given))
     kernel, device = loaded(MAP, POINTER)
     tensors = [Keyed(), Keyed(ADDRESS + 4096)]
     for _ in range(5):
@@ -324,7 +326,7 @@ def test_a_number_that_passed_means_the_same_later() -> None:
     """Also where Python calls numbers equal that are not the same argument, and after more than are remembered."""
     kernel, device = loaded(Scalar(types.s32), Scalar(types.f32))
     wanted = []
-    for number in (1, 0, *range(3000, 3000 + 3 * arguments.KNOWN_NUMBERS), 1, 0):
+    for number in (1, 0, *range(3000, 3000 + 3 * binder.KNOWN_NUMBERS), 1, 0):
         kernel.launch(1, number, number)
         wanted.append([number, int(numpy.float32(number).view("uint32"))])
     for given, bits in ((True, 1), (numpy.int64(1), 1), (False, 0)):
@@ -376,13 +378,13 @@ def test_a_negated_view_of_the_same_memory_is_refused(kind: Any) -> None:
 
 def test_what_is_known_is_bound_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     bound: list[object] = []
-    bind = arguments.Binder.bind
+    bind = Binder.bind
 
-    def counted(binder: arguments.Binder, given: Any, stream: int) -> arguments.Bound:
+    def counted(binder: Binder, given: Any, stream: int) -> Bound:
         bound.append(given)
         return bind(binder, given, stream)
 
-    monkeypatch.setattr(arguments.Binder, "bind", counted)
+    monkeypatch.setattr(Binder, "bind", counted)
     kernel, device = loaded(MAP, POINTER, Scalar(types.s32), Scalar(types.f32))
     tensor, array = Tensor(), FakeArray((64, 128))
     for number in range(5):

@@ -7,8 +7,8 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import DiagnosticError, u32
-from nvbackend.runtime import arguments
-from nvbackend.runtime.apart import MOST_ADDRESSES
+from nvbackend.runtime.arguments.apart import MOST_ADDRESSES
+from nvbackend.runtime.arguments.binder import Binder, Bound
 from tests.support.runtime import FakeArray, FakeDevice
 
 COUNT = 64
@@ -94,13 +94,13 @@ def test_arrays_of_a_gpu_are_compared_by_their_addresses_at_each_launch() -> Non
 
 def test_arrays_that_were_compared_once_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     bound: list[object] = []
-    bind = arguments.Binder.bind
+    bind = Binder.bind
 
-    def counted(binder: arguments.Binder, passed: Any, stream: int) -> arguments.Bound:
+    def counted(binder: Binder, passed: Any, stream: int) -> Bound:
         bound.append(passed)
         return bind(binder, passed, stream)
 
-    monkeypatch.setattr(arguments.Binder, "bind", counted)
+    monkeypatch.setattr(Binder, "bind", counted)
     kernel = loaded(first=True, device=FakeDevice())
     x, y, z = (FakeArray((COUNT,), pointer=0x1000 * place, typestr="<u4") for place in (3, 2, 1))
     for _ in range(5):

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nvbackend.intrinsics.row import types
-from nvbackend.runtime.scalars import Misfit, range_text, scalar_argument
+from nvbackend.runtime.arguments.scalars import Misfit, range_text, scalar_argument
 
 FLOATS = {
     types.f16: numpy.float16,

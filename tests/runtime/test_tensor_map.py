@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.row import types
 from nvbackend.runtime import tensor_map
-from nvbackend.runtime.arrays import DeviceArray, row_major_strides
+from nvbackend.runtime.arguments.arrays import DeviceArray, row_major_strides
 from nvbackend.signature import TensorMap
 
 ADDRESS = 0x7F0000000000

@@ -11,7 +11,7 @@ import struct
 from typing import Any
 
 from nvbackend.intrinsics.row.types import ElementType, NumberKind
-from nvbackend.runtime.arrays import accepted_dtypes
+from nvbackend.runtime.arguments.arrays import accepted_dtypes
 
 _PARAMETER_BITS = {
     # LLVM type of the parameter -> bits it takes in the parameter space (PTX ISA 5.2: no register is under 8 bits)

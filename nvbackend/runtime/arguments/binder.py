@@ -11,8 +11,8 @@ from typing import Any
 from nvbackend.diagnostics import Diagnostic, with_article
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.runtime import tensor_map
-from nvbackend.runtime.apart import Apart
-from nvbackend.runtime.arrays import (
+from nvbackend.runtime.arguments.apart import Apart
+from nvbackend.runtime.arguments.arrays import (
     DeviceArray,
     Facts,
     accepted_dtypes,
@@ -24,6 +24,7 @@ from nvbackend.runtime.arrays import (
     shown_dtypes,
     tensor_key,
 )
+from nvbackend.runtime.arguments.scalars import Misfit, range_text, scalar_argument
 from nvbackend.runtime.device import Device
 from nvbackend.runtime.rules import (
     ALIGNMENT,
@@ -36,7 +37,6 @@ from nvbackend.runtime.rules import (
     SHAPE,
     STRIDE,
 )
-from nvbackend.runtime.scalars import Misfit, range_text, scalar_argument
 from nvbackend.runtime.streams import same_stream
 from nvbackend.signature import BoundTensorMap, Pointer, Scalar, Signature, TensorMap
 

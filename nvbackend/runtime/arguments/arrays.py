@@ -12,7 +12,7 @@ from typing import Any
 from nvbackend.diagnostics import record, user_facing
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.types import ElementType
-from nvbackend.runtime import dlpack
+from nvbackend.runtime.arguments import dlpack
 
 ADDRESSES = 1 << 64
 """Every address is less."""
