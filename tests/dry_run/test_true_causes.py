@@ -107,6 +107,29 @@ def test_a_stage_that_nobody_gives_to_begin_with() -> None:
     assert rules(begun(3).build) == []
 
 
+def test_a_thread_that_fills_a_ring_and_drains_it() -> None:
+    """It walks through the stages once for both, so it waits for the stage after the one that it has filled."""
+
+    def moved(filler: int) -> nvb.KernelDefinition:
+        @nvb.kernel("sm_90a", threads=160)
+        def rows(k, x: F32, y: Pointer(f32), n: i32(minimum=1)):
+            ring = k.pipeline(3, consumers=1, row=(f32, 128))
+            k.mbarrier.ready()
+            with k.if_((k.warp_id() < 4) | (k.warp_id() == filler)), k.range(n) as i:
+                with k.one_thread(filler), ring.fill() as stage:
+                    k.bulk.load(stage.row, x + i * 128, 512, stage.full)
+                with k.if_(k.warp_id() < 4), ring.drain() as stage:
+                    y[i * 128 + k.thread_id()] = stage.row[k.thread_id()]
+
+        return rows
+
+    found = said(moved(0))
+    assert found.rule_id == "mbarrier.deadlock"
+    assert found.fix.startswith("let warp 0 wait for full[0], on which it arrives in line ")
+    assert found.fix.endswith("fill it in another warp, or use ring.steps(count, fetch)")
+    assert rules(moved(4).build) != ["mbarrier.deadlock"]
+
+
 def test_bytes_that_are_announced_after_the_wait() -> None:
     """From the second round on. Their wait is the cause, not that of the producer, who gets the stage back by it."""
 

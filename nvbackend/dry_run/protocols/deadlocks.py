@@ -339,7 +339,7 @@ class Deadlocks:
             return f"announce these bytes before {here} waits for them: k.mbarrier.arrive with expect_tx"
         if (rounds := as_many_rounds(self._state, step, barrier)) is not None:
             return rounds
-        if not barrier.by and (other := arrivals_beside(self._state, barrier)) is not None:
+        if not barrier.by and (other := arrivals_beside(self._state, step, barrier)) is not None:
             return other
         if not barrier.by:
             first = f"; if {here} may go on before any arrival, let it wait for parity 1 first"

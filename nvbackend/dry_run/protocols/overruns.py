@@ -173,12 +173,18 @@ def stages(state: State, barrier: Mbarrier) -> list[Mbarrier]:
     return [one for one in state.mbarriers.values() if one.name.partition("[")[0] == ring]
 
 
-def arrivals_beside(state: State, barrier: Mbarrier) -> str | None:
+def arrivals_beside(state: State, step: Step, barrier: Mbarrier) -> str | None:
     """The fix of a wait for a stage on which nobody has arrived, where there are arrivals on another of its ring."""
     other = next((one for one in stages(state, barrier) if one.by and one.place[0] == barrier.place[0]), None)
     if other is None:
         return None
     first = next(one for phase in (*other.ended, other.arrivals) for one in phase if one.arrivals)
+    if (step.cta, step.warps[0]) in other.by:
+        own = f"warp {step.warps[0]}{state.of_cta(step.cta)}"
+        return (
+            f"let {own} wait for {other.name}, on which it arrives in {line(first.instr)}; no thread both fills and "
+            "drains a ring of k.pipeline: fill it in another warp, or use ring.steps(count, fetch)"
+        )
     who = warps(warp for cta, warp in other.by if cta == first.cta)
     return f"let {who}{state.of_cta(first.cta)} arrive on {barrier.name} too, as on {other.name} in {line(first.instr)}"
 
