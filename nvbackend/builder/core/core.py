@@ -48,6 +48,7 @@ from nvbackend.dry_run.successors import successors_of
 from nvbackend.intrinsics.row.row import Effect, Row
 from nvbackend.intrinsics.row.semantics import BARRIER, Scope
 from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.intrinsics.sync.barriers import elect
 from nvbackend.isel.machine.facts import THREADS
 from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, Touch, emitted
 from nvbackend.isel.machine.pseudo import ADDRESS, ARRAY, RETURN, STORE_GLOBAL, global_access
@@ -211,7 +212,8 @@ class Core(Uncopied):
             return
         named = {name: reference(operand) for name, operand in operands.items() if isinstance(operand, (ir.Value, int))}
         if needed_of(row, named) is not Scope.THREAD:
-            rules.ONE_THREAD.fail(instruction=row.ptx, block=alone.describe())
+            advice = rules.CHOSEN if row == elect() else rules.OUTSIDE
+            rules.ONE_THREAD.fail(instruction=row.ptx, block=alone.describe(), advice=advice)
 
     def alone(self) -> Region | None:
         """The outermost open block that a single thread of a warp runs."""

@@ -216,10 +216,12 @@ LAUNCH_FACT = Rule(
     why="The launch would be refused, or the kernel would wait for threads that do not exist.",
     reference="PTX ISA 11.4 (performance-tuning directives), 11.7 (cluster dimension directives)",
 )
+OUTSIDE = "put it outside the block; a value that it makes can be made before and used inside"
+CHOSEN = "leave k.one_thread() out, or k.elect(): one thread alone runs the block already"
 ONE_THREAD = Rule(
     id="control.one-thread",
     message="{instruction} is executed by all threads of a warp together, and {block} is run by one",
-    fix="put it outside the block; a value that it makes can be made before and used inside",
+    fix="{advice}",
     why="The thread would wait for lanes that never come, or the result would be undefined.",
     reference="PTX ISA 9.7 (.sync, .aligned)",
 )
