@@ -239,16 +239,17 @@ def _fail_unknown(name: object) -> NoReturn:
 
 
 _PRODUCTS = {
-    "v100": "sm_70",
-    "t4": "sm_75",
-    "a100": "sm_80",
+    **dict.fromkeys(("volta", "v100"), "sm_70"),
+    **dict.fromkeys(("turing", "t4"), "sm_75"),
+    **dict.fromkeys(("ampere", "a100"), "sm_80"),
     **dict.fromkeys(("a10", "a40"), "sm_86"),
-    **dict.fromkeys(("l4", "l40", "l40s"), "sm_89"),
-    **dict.fromkeys(("h100", "h200", "gh200"), "sm_90a"),
+    **dict.fromkeys(("ada", "l4", "l40", "l40s"), "sm_89"),
+    **dict.fromkeys(("hopper", "h100", "h200", "gh200"), "sm_90a"),
+    "blackwell": "sm_100a, and of its consumer chips sm_120a",
     **dict.fromkeys(("b100", "b200", "gb200"), "sm_100a"),
     **dict.fromkeys(("b300", "gb300"), "sm_103a"),
 }
-"""Targets by the names of chips, as https://developer.nvidia.com/cuda-gpus has them."""
+"""Targets by the names of architectures and chips, as https://developer.nvidia.com/cuda-gpus has them."""
 
 
 def _of_near_number(name: str) -> list[str]:

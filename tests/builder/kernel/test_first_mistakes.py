@@ -204,7 +204,8 @@ def test_a_module_of_llvmlite_is_named_in_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "target"), [("H100", "sm_90a"), ("a100", "sm_80"), ("B200", "sm_100a"), ("L40S", "sm_89")]
+    ("name", "target"),
+    [("H100", "sm_90a"), ("a100", "sm_80"), ("B200", "sm_100a"), ("L40S", "sm_89"), ("Hopper", "sm_90a")],
 )
 def test_a_chip_has_a_target(name: str, target: str) -> None:
     with pytest.raises(nvb.DiagnosticError, match=r"target\.unknown") as caught:
