@@ -58,6 +58,7 @@ def test_every_form_multiplies_on_a_gpu(one):
         ((64, 8192, 8192), choice_of(64, 2)),
         ((64, 28672, 8192), choice_of(64, 1)),
         ((96, 8192, 8192), choice_of(96, 2)),
+        ((128, 5120, 5120), choice_of(128, 1, 1, 1)),
         ((128, 14336, 4096), choice_of(128, 1)),
     ],
     ids=str,
