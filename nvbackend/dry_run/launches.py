@@ -15,7 +15,7 @@ from nvbackend.dry_run.program.code import Program
 from nvbackend.dry_run.rules import BEYOND, TENSOR_BOUNDS, UNINITIALISED, UNWRITTEN
 from nvbackend.dry_run.said import with_data
 from nvbackend.dry_run.scenario.assumed_ends import FEW_VALUES, has_ends, with_assumed_ends
-from nvbackend.dry_run.scenario.choose import MAIN, Scale, Wanted, choose, halved, special_of
+from nvbackend.dry_run.scenario.choose import LARGER, MAIN, Scale, Wanted, choose, halved, special_of
 from nvbackend.dry_run.scenario.few_steps import FewSteps
 from nvbackend.dry_run.scenario.laps import Laps
 from nvbackend.dry_run.scenario.loop_code import loop_code
@@ -177,8 +177,9 @@ class Launches:
             return []
         self._again -= 1
         for above in (True,) if machine.asks_for_sizes else (True, False):
+            policy = Policy(whole=True, above=above)
             try:
-                found, other = self._of_multiples(launch, scalars, machine, Policy(whole=True, above=above))
+                found, other = self._of_multiples(launch, scalars, machine, policy)
             except Exceeded:
                 return []
             self.reached |= other.reached
@@ -189,14 +190,35 @@ class Launches:
     def _of_multiples(
         self, launch: Launch, scalars: Mapping[str, int], machine: Machine, policy: Policy
     ) -> tuple[list[Diagnostic], Machine]:
-        """A run with other numbers of memory: multiples of what the kernel divides them by, in `machine` and there."""
+        """A run with other numbers of memory: multiples of what the kernel divides them by, in `machine` and there.
+
+        What it finds must show, too, where such a number is less than the parameters that it may not exceed, and where
+        lists end once: a role may leave one where another skips what is left.
+        """
         units = machine.choices.loop_ends.divisors()
         while True:
             found, other = run(self._program, launch, self._make, scalars, replace(policy, multiples=units))
             seen = together(units, other.choices.loop_ends.divisors()) if found else units
             if seen == units:
-                return found, other
+                break
             units = seen
+        policy = replace(policy, multiples=units)
+        short = replace(policy, padded=True, whole=False, first_way=True)
+        several = [*([policy] if policy.whole else []), *([short] if other.choices.is_of_lists else [])]
+        return found if found and all(self._is_of_longer(launch, scalars, one) for one in several) else [], other
+
+    def _is_of_longer(self, launch: Launch, scalars: Mapping[str, int], policy: Policy) -> bool:
+        """Whether a run finds something where loops that parameters end make more rounds than those of memory."""
+        changed = self.rounds(LARGER).parameters.difference(name for name, _ in self.few_values())
+        kept = {name: number for name, number in scalars.items() if name not in changed}
+        for values in (self.choose(LARGER, given=kept)[1], scalars):
+            if values is not None:
+                try:
+                    found, machine = run(self._program, launch, self._make, values, policy)
+                    return bool(found) or machine.is_over_budget
+                except Exceeded:
+                    continue
+        return True
 
     def _promised(self, given: Mapping[str, int]) -> Callable[[MachineInstr, str], frozenset[str]]:
         """The parameters that decide how far an index goes, but for those that the author gave, and for one that

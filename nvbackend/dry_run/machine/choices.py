@@ -29,6 +29,9 @@ class Policy:
     """Whether these numbers are looked for from above, so that they are the greatest."""
     mixed: bool = False
     """Whether of branches on numbers of memory each third one goes the other way."""
+    padded: bool = False
+    """Whether branches on numbers of memory go as these are, each at first as the one before it in its array: after
+    the end of a list there is nothing else."""
     multiples: Mapping[str, int] | None = None
     """What the numbers of arrays of global memory are multiples of, where that is not 1."""
 
@@ -36,6 +39,10 @@ class Policy:
 USUAL = Policy()
 MANY_OF_MEMORY = 3 << 9
 """Numbers of global memory in a run that comes to the right ones from above: more than loops make rounds."""
+
+
+_LISTED = 2
+"""So many entries are in a list, if nothing else says where it ends."""
 
 
 class Guessed(Exception):
@@ -49,14 +56,13 @@ class Choices:
         self._first = policy.first_way
         self._begins = MANY_OF_MEMORY if policy.above else 0
         self._multiples = policy.multiples
-        self._mixed = policy.mixed
+        self._mixed, self._padded = policy.mixed, policy.padded
         self.of_places = 0
         """How many conditions of branches were about numbers of global memory; where it is `mixed`, each third one of
         them does not hold."""
         self.loop_ends = LoopEnds()
         """What numbers of global memory decide."""
         self._of_branches: set[Expression] = set()
-        self._of_loops: set[Expression] = set()
 
     @cached_property
     def _model(self) -> Model:
@@ -68,8 +74,6 @@ class Choices:
     def holds(self, condition: Unknown, wish: bool | None = None) -> bool:
         """Whether a condition holds in all lanes alike; as wished where either is possible. Raises Guessed."""
         wanted = self._first if wish is None else wish
-        if self._mixed and isinstance(condition, Expression):
-            self._of_loops.add(condition)
         decided = self._model.decide(condition, wanted) if isinstance(condition, Expression) else None
         if decided is None:
             raise Guessed
@@ -87,6 +91,8 @@ class Choices:
             return self._first
         self.of_places += 1
         self._of_branches.add(condition)
+        if self._padded and (is_so := self._model.padded(condition)) is not None:
+            return is_so is not (self.of_places == _LISTED + 1)
         return self.of_places % 3 != 0 if self._mixed else self._first
 
     @property
@@ -95,7 +101,7 @@ class Choices:
 
         Then a role may leave a list where another one skips what is left of it.
         """
-        return not _arrays(self._of_branches).isdisjoint(_arrays(self._of_loops))
+        return not _arrays(self._of_branches).isdisjoint(_arrays(self.loop_ends.conditions))
 
     def settle_far(self, condition: Unknown, holds: bool, rounds: int) -> None:
         """Where numbers keep what one choice makes of them, let a comparison with a counter hold so many rounds on."""

@@ -67,7 +67,7 @@ class Model:
         found = self._decided.get(condition)
         if found is not None:
             return found
-        found = self._now(condition)
+        found = self.now(condition)
         if self._settles and found is not None and not self._settled.isdisjoint(self._places(condition)):
             wish = found
         for wanted in (wish,) if found is not None else (wish, not wish):
@@ -99,6 +99,19 @@ class Model:
         found = _PARTING[operation](left, right)
         return tidy(found) if isinstance(found, Lanes) else int(found)
 
+    def padded(self, condition: Expression) -> bool | None:
+        """Whether it holds where numbers about which nothing was chosen are as those before them in their arrays.
+
+        None where that is not known.
+        """
+        for place in self._places(condition):
+            array = self._array(place)
+            if array is not None and place not in self._settled:
+                chosen = (one for one in self._settled if self._array(one) == array and one[1] < place[1])
+                before = max(chosen, default=None)
+                self._numbers[place] = 0 if before is None else self._numbers[before]
+        return self.now(condition)
+
     def is_of_memory(self, condition: Expression) -> bool:
         """Whether it depends on numbers of global memory, which are the caller's: they may be multiples of others."""
         return any(isinstance(root, str) for root in self._code(condition).roots)
@@ -127,7 +140,7 @@ class Model:
         self._evaluate(condition, asked)
         return asked
 
-    def _now(self, condition: Expression) -> bool | None:
+    def now(self, condition: Expression) -> bool | None:
         """Whether it holds with the numbers of now."""
         value = self._evaluate(condition, [])
         return bool(value & 1) if type(value) is int else None
@@ -173,7 +186,7 @@ class Model:
             return None
         self._settled.update(asked)
         equal = combine(f"icmp eq i{_MOST_BITS}", expression, value)
-        if isinstance(equal, Expression) and self._now(equal) is True:
+        if isinstance(equal, Expression) and self.now(equal) is True:
             self._decided[equal] = True
             for root in self._code(equal).roots:
                 self._by_root.setdefault(root, {})[equal] = True
@@ -193,7 +206,7 @@ class Model:
         before = dict(self._numbers)
         for goals in islice(_ways(condition, wish), _WAYS):
             if all(
-                self._now(one) is wanted or self._move(one, wanted, goals[:number])
+                self.now(one) is wanted or self._move(one, wanted, goals[:number])
                 for number, (one, wanted) in enumerate(goals)
             ):
                 return True
@@ -202,7 +215,11 @@ class Model:
 
     def _move(self, condition: Expression, wish: bool, kept: Goals) -> bool:
         """Whether another number at one place makes the condition as wished, and leaves all others as they are."""
-        for place in dict.fromkeys(self._places(condition)):
+        places = dict.fromkeys(self._places(condition))
+        arrays = {*map(self._array, places)}
+        for place in places:
+            if place[0] == "parameter" and place[1][0] in arrays:
+                continue  # an array stays where it is
             at = self._numbers[place]
             for number in self._candidates(condition, place, wish):
                 if self._computed > ENOUGH:
@@ -216,7 +233,7 @@ class Model:
     def _fits(self, place: Place, kept: Goals) -> bool:
         """Whether all that may depend on the number at a place is as it was chosen; what was chosen last binds most."""
         decided = self._by_root.get(self._roots_of[place], {})
-        return all(self._now(one) is found for one, found in (*kept, *reversed(decided.items())))
+        return all(self.now(one) is found for one, found in (*kept, *reversed(decided.items())))
 
     def _candidates(self, condition: Expression, place: Place, wish: bool) -> Iterator[int]:
         """Numbers for a place with which the condition is as wished: near ones first."""
@@ -229,12 +246,12 @@ class Model:
                 return False
             seen.add(by)
             self._numbers[place] = at + by & (1 << bits) - 1
-            return self._now(condition) is wish
+            return self.now(condition) is wish
 
         code = self._code(condition)
         for number in floats.tried(code.constants, bits) if code.has_floats else ():
             self._numbers[place] = number
-            if self._now(condition) is wish:
+            if self.now(condition) is wish:
                 yield number
         for by in (*self._roots(condition, place, at, bits), *_distances()):
             if not holds(by):
@@ -246,7 +263,7 @@ class Model:
                 near, far = (near, middle) if holds(middle) else (middle, far)
             for one in dict.fromkeys((*self._round(at + far, unit), at + far, at + by)):
                 self._numbers[place] = one & (1 << bits) - 1
-                if not one % unit and self._now(condition) is wish:
+                if not one % unit and self.now(condition) is wish:
                     yield one & (1 << bits) - 1
 
     def _round(self, number: int, unit: int) -> Iterator[int]:

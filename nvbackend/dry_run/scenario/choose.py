@@ -166,6 +166,8 @@ class Scale:
 
 
 MAIN, EVEN = Scale(2, 0), Scale(2, 0, even=True)
+LARGER = Scale(2, 24)
+"""More steps than numbers of memory make."""
 FEW = (Scale(2, 0, few=1), Scale(2, 0, few=-1), Scale(2, 0, few=0))
 """A single step, one less than there are buffers, and as many."""
 MORE = (Scale(4, 1, place=1, even=True), Scale(2, 0, place=1, even=True))

@@ -19,7 +19,7 @@ class LoopEnds:
     """The conditions on numbers of global memory by which loops end, and the steps in which these count up to them."""
 
     def __init__(self) -> None:
-        self._conditions: dict[Expression, None] = {}
+        self.conditions: dict[Expression, None] = {}
         self._counted: dict[tuple[int, Any], tuple[int, int]] = {}
         """Of a loop and its bound: a number that was compared with it, and what all others differ from that by."""
 
@@ -27,7 +27,7 @@ class LoopEnds:
         """A loop goes on where a condition holds, or where it does not."""
         if not isinstance(condition, Expression):
             return
-        self._conditions[condition] = None
+        self.conditions[condition] = None
         operation, *sides = condition.key
         numbers = [side for side in sides if type(side) is int]
         if operation.startswith("icmp ") and len(numbers) == 1:
@@ -49,7 +49,7 @@ class LoopEnds:
     def _quotients(self) -> Iterator[tuple[Any, int]]:
         from nvbackend.dry_run.values.meaning import nodes
 
-        for node in dict.fromkeys(node for condition in self._conditions for node in nodes(condition)):
+        for node in dict.fromkeys(node for condition in self.conditions for node in nodes(condition)):
             operation = node.key[0].partition(" ")[0]
             if operation in (*_QUOTIENTS, *_SHIFTS) and type(node.key[2]) is int:
                 yield node.key[1], node.key[2] if operation in _QUOTIENTS else 1 << node.key[2]
