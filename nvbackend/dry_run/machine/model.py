@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 from nvbackend.dry_run.values import floats
 from nvbackend.dry_run.values.arithmetic import signed
 from nvbackend.dry_run.values.lanes import numbers_of, tidy
-from nvbackend.dry_run.values.meaning import Code, Leaf, code_of
-from nvbackend.dry_run.values.unknown import Expression, combine
+from nvbackend.dry_run.values.meaning import Code, Leaf, code_around, code_of
+from nvbackend.dry_run.values.unknown import Expression, Unknown, combine
 from nvbackend.dry_run.values.vectors import Lanes
 
 Goals: TypeAlias = "tuple[tuple[Expression, bool], ...]"
@@ -60,6 +60,8 @@ class Model:
         self._codes: dict[Expression, Code] = {}
         self._settled: set[Place] = set()
         self._computed = 0
+        self._known: dict[Expression, tuple[Any, list[Place], int]] = {}
+        """The values of expressions with the numbers of now, what these are at, and the steps that it took."""
 
     def decide(self, condition: Expression, wish: bool) -> bool | None:
         """Whether a condition holds: as wished, where numbers are found for that. None where lanes differ, or nothing
@@ -109,7 +111,7 @@ class Model:
             if array is not None and place not in self._settled:
                 chosen = (one for one in self._settled if self._array(one) == array and one[1] < place[1])
                 before = max(chosen, default=None)
-                self._numbers[place] = 0 if before is None else self._numbers[before]
+                self._set(place, 0 if before is None else self._numbers[before])
         return self.now(condition)
 
     def is_of_memory(self, condition: Expression) -> bool:
@@ -147,9 +149,24 @@ class Model:
 
     def _evaluate(self, expression: Expression, asked: list[Place]) -> Any:
         """The value of an expression; `asked` gets the places of the numbers that it depends on."""
-        code = self._code(expression)
-        self._computed += len(code.steps)
+        found = self._known.get(expression)
+        if found is None:
+            places: list[Place] = []
+            value, count = self._computed_from(expression, places)
+            found = self._known[expression] = value, places, count
+        value, places, count = found
+        self._computed += count
+        asked += places
+        return value
+
+    def _computed_from(self, expression: Expression, asked: list[Place]) -> tuple[Any, int]:
+        """The value of an expression, and in how many steps it was computed."""
+        code, count = self._code(expression), 0
         registers = list(code.registers)
+        if code.inner is not None:
+            registers[0] = self._evaluate(code.inner, asked)
+            count = self._known[code.inner][2]
+            self._computed -= count
         for step in code.steps:
             if not isinstance(step, Leaf):
                 step(registers)
@@ -163,7 +180,7 @@ class Model:
             self._bits[place] = max(self._bits[place], step.bits)
             asked.append(place)
             registers[step.to] = self._numbers[place] & (1 << step.bits) - 1
-        return registers[-1]
+        return registers[-1], count + len(code.steps)
 
     def _first(self, step: Leaf, place: Place) -> int:
         """The number at a place before any choice."""
@@ -193,9 +210,20 @@ class Model:
         return value
 
     def _code(self, expression: Expression) -> Code:
-        if expression not in self._codes:
-            self._codes[expression] = code_of(expression)
-        return self._codes[expression]
+        found = self._codes.get(expression)
+        if found is None:
+            if expression.key[0].startswith("icmp "):
+                inner = [one for one in expression.key[1:] if isinstance(one, Unknown)]
+                if len(inner) == 1 and isinstance(inner[0], Expression):
+                    found = code_around(expression, inner[0], self._code(inner[0]))
+            self._codes[expression] = found = found or code_of(expression)
+        return found
+
+    def _set(self, place: Place, number: int) -> None:
+        """Another number at a place: what was computed of it is computed anew."""
+        if self._numbers.get(place) != number:
+            self._numbers[place] = number
+            self._known.clear()
 
     # -- other numbers ------------------------------------------------------------------------------------------------
 
@@ -211,6 +239,7 @@ class Model:
             ):
                 return True
             self._numbers = dict(before)
+            self._known.clear()
         return False
 
     def _move(self, condition: Expression, wish: bool, kept: Goals) -> bool:
@@ -224,10 +253,10 @@ class Model:
             for number in self._candidates(condition, place, wish):
                 if self._computed > ENOUGH:
                     break
-                self._numbers[place] = number
+                self._set(place, number)
                 if self._fits(place, kept):
                     return True
-            self._numbers[place] = at
+            self._set(place, at)
         return False
 
     def _fits(self, place: Place, kept: Goals) -> bool:
@@ -245,12 +274,12 @@ class Model:
             if by in seen or not -1 << bits - 1 <= at + by < 1 << bits - 1:
                 return False
             seen.add(by)
-            self._numbers[place] = at + by & (1 << bits) - 1
+            self._set(place, at + by & (1 << bits) - 1)
             return self.now(condition) is wish
 
         code = self._code(condition)
         for number in floats.tried(code.constants, bits) if code.has_floats else ():
-            self._numbers[place] = number
+            self._set(place, number)
             if self.now(condition) is wish:
                 yield number
         for by in (*self._roots(condition, place, at, bits), *_distances()):
@@ -262,7 +291,7 @@ class Model:
                 middle = (near + far) // 2
                 near, far = (near, middle) if holds(middle) else (middle, far)
             for one in dict.fromkeys((*self._round(at + far, unit), at + far, at + by)):
-                self._numbers[place] = one & (1 << bits) - 1
+                self._set(place, one & (1 << bits) - 1)
                 if not one % unit and self.now(condition) is wish:
                     yield one & (1 << bits) - 1
 
@@ -282,7 +311,7 @@ class Model:
         width = int(operation.rpartition("i")[2])
         differences = []
         for by in (0, 1):
-            self._numbers[place] = at + by & (1 << bits) - 1
+            self._set(place, at + by & (1 << bits) - 1)
             left, right = (self._evaluate(one, []) if isinstance(one, Expression) else one for one in sides)
             if type(left) is not int or type(right) is not int:
                 return []

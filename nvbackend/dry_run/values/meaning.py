@@ -36,8 +36,12 @@ class Leaf:
 
 @dataclass(slots=True)
 class Code:
-    """An expression: the last register has its value after all steps."""
+    """An expression: the last register has its value after all steps.
 
+    Where it is computed of one other expression, `inner`, and numbers, the first register has the value of that one.
+    """
+
+    inner: Expression | None = None
     registers: list[Any] = field(default_factory=list)
     steps: list[Operation | Leaf] = field(default_factory=list)
     roots: set[Hashable] = field(default_factory=set)
@@ -58,6 +62,18 @@ def code_of(expression: Expression) -> Code:
         operands = [places[one] if isinstance(one, Unknown) else code.new(one) for one in node.key[1:]]
         _add(code, node, operands, code.new(None))
         places[node] = len(code.registers) - 1
+    return code
+
+
+def code_around(expression: Expression, inner: Expression, inside: Code) -> Code | None:
+    """The code of what is computed of `inner`, whose code is `inside`, and numbers alone; None for what is not."""
+    operation, *given = expression.key
+    made = _operation(operation, tuple(given[1:]) if operation in _CASTS else ())
+    if made is None:
+        return None
+    code = Code(inner, [None], roots=inside.roots, constants=dict(inside.constants), has_floats=inside.has_floats)
+    operands = [0 if one is inner else code.new(one) for one in given]
+    _add(code, expression, operands, code.new(None))
     return code
 
 
