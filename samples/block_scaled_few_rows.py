@@ -25,7 +25,6 @@ WIDTHS, SPLITS = (16, 32, 64, 128), (2, 4)
 """Columns of a tile, and how many CTAs may share its depth: eight were never faster."""
 SHARED, MOST_STAGES = 215_000, 12
 """Bytes of shared memory for the stages and sums, and the most stages."""
-HAVE_READ = 4  # named barriers: one for each warpgroup
 
 
 def map_of_a(columns: int, split: int) -> nvb.TensorMap:
@@ -67,7 +66,8 @@ def gemm(
     own = columns // split
     mma = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{columns}k32", e4m3, e4m3, f32), warpgroups=(CONSUMERS, 1))
     of_a, of_b = (f32, Layout(scales_of(columns))), (f32, Layout(SCALES_B))
-    ring = k.pipeline(stages, CONSUMERS, b=mma.smem_a(BLOCK), a=mma.smem_b(BLOCK), of_a=of_a, of_b=of_b)
+    a_tile, b_tile = mma.smem_b(BLOCK), mma.smem_a(BLOCK)
+    ring = k.pipeline(stages, CONSUMERS, released_by="thread", b=b_tile, a=a_tile, of_a=of_a, of_b=of_b)
     exchange = Sums(k, f32, own, THREADS, split - 1)
     k.tma.prefetch_maps(a, b)
     k.mbarrier.ready()
@@ -99,7 +99,6 @@ def gemm(
                 product.clear()
                 with k.wgmma.group(in_flight=0):
                     mma.accumulate(product, stage.b, stage.a, warpgroup)
-                    k.barrier.sync(HAVE_READ + warpgroup, 128)  # all its warps have their factors
             sums.set(total.map(lambda old, x, factor: k.math.fma(x, factor, old), product.elements(warpgroup), factors))
         exchange.send(sums.elements(warpgroup), thread)
         parts = (converted(four, f16, None) for four in exchange.added(sums.elements(warpgroup), thread))

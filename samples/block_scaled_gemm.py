@@ -27,7 +27,6 @@ TILE_N = 128
 STAGES, REGISTERS = {2: 5, 3: 4}, {2: 232, 3: 160}  # by the number of consumers
 START, STEP = 2.2, {2: 0.484, 3: 0.641}  # microseconds of a launch without its steps, and of a step (H200)
 GROUP = 16  # tile rows that are walked together, so that their tiles of B stay in L2
-HAVE_READ = 5  # named barriers: one for each warpgroup
 
 
 def map_of_a(consumers: int) -> nvb.TensorMap:
@@ -62,7 +61,8 @@ def gemm(
     rows = 64 * consumers
     mma = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{TILE_N}k32", e4m3, e4m3, f32), warpgroups=(consumers, 1))
     of_a, of_b = (f32, Layout(rows)), (f32, Layout(SCALES_B))
-    ring = k.pipeline(STAGES[consumers], consumers, a=mma.smem_a(BLOCK), b=mma.smem_b(BLOCK), of_a=of_a, of_b=of_b)
+    a_tile, b_tile = mma.smem_a(BLOCK), mma.smem_b(BLOCK)
+    ring = k.pipeline(STAGES[consumers], consumers, released_by="thread", a=a_tile, b=b_tile, of_a=of_a, of_b=of_b)
     output = k.tma_epilogue(c, TILE_N, consumers)
     k.tma.prefetch_maps(a, b, c)
     k.mbarrier.ready()
@@ -92,7 +92,6 @@ def gemm(
                     product.clear()
                     with k.wgmma.group(in_flight=0):
                         mma.accumulate(product, stage.a, stage.b, warpgroup)
-                        k.barrier.sync(HAVE_READ + warpgroup, 128)  # all its warps have their factors
                 total, scaled = sums.elements(warpgroup), product.elements(warpgroup)
                 sums.set(total.map(lambda old, x, factor: k.math.fma(x, factor, old), scaled, factors))
             output.reserve((row * rows + warpgroup * 64, column * TILE_N), warpgroup).store(sums)
