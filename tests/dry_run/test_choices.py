@@ -138,6 +138,11 @@ def test_what_numbers_are_divided_by_where_loops_end() -> None:
     assert _ended(combine("sdiv i32", _whole(n - m), 7), counted).divisors() == {"n": 7, "m": 7}
     assert _ended(combine("ashr i32", n, 3), counted).divisors() == {"n": 8}
     assert _ended(combine("sdiv i32", _whole(n + 6), 7), counted).divisors() == {}
+    both = _ended(combine("sdiv i32", n, 7), counted)
+    both.add(1, _asked("slt", 0, combine("sdiv i32", _whole(n + 6), 7)))
+    assert both.divisors() == {}
+    both.add(2, _asked("slt", 0, combine("sdiv i32", m, 7)))
+    assert both.divisors() == {"m": 7}
     assert _ended(combine("srem i32", n, 7), counted).divisors() == {}
     assert _ended(combine("sdiv i32", leaf(table, "fresh i32", 1), 7), counted).divisors() == {}
     assert together({"n": 4, "m": 3}, {"n": 6}) == {"n": 12, "m": 3}

@@ -132,6 +132,22 @@ def test_lengths_that_are_multiples(who: str, form: str, length: str, of: int) -
     assert rules(several_steps(who, form, of, length, wrong="a step too few").build)
 
 
+@pytest.mark.parametrize("of", [3, 4, 5, 16])
+def test_lengths_that_the_producer_rounds_down(of: int) -> None:
+    """The consumer rounds them up, so they are any lengths: it waits for a step that never comes."""
+
+    @nvb.kernel("sm_90", threads=64)
+    def kernel(k, x: X, lengths: LENGTHS, y: OUT):
+        load, read = loaded(k, 3)
+        n = lengths[k.block_id()]
+        with k.one_thread(1), k.range(n // of) as step:
+            load(step, x)
+        with k.if_(k.warp_id() == 0), k.range((n + of - 1) // of) as step:
+            read(step, y)
+
+    assert rules(kernel.build) == ["mbarrier.deadlock"]
+
+
 @pytest.mark.parametrize("kept", ["barriers", "rows"])
 def test_lengths_that_are_small(kept: str) -> None:
     """Eight mbarriers, each used once; or room for sixteen rows, behind a ring of two."""

@@ -38,13 +38,16 @@ class LoopEnds:
     def divisors(self) -> dict[str, int]:
         """Of each array, what its numbers, or their sums and differences, are divided by where loops end.
 
-        Not where a number is added first, as where a quotient is rounded up: such a kernel is for all numbers.
+        Not where a number is added first, as where a quotient is rounded up: then the kernel is for all numbers.
         """
-        found: dict[str, int] = {}
+        divided: dict[str, int] = {}
+        rounded: dict[str, int] = {}
         for dividend, number in (*self._quotients(), *((key[1], step) for key, (_, step) in self._counted.items())):
-            for array in _arrays(dividend) or () if number > 1 else ():
-                found = together(found, {array: number})
-        return found
+            arrays, is_rounded = _arrays(dividend)
+            for array in arrays if number > 1 else ():
+                found = rounded if is_rounded else divided
+                found.update(together(found, {array: number}))
+        return {array: unit for array, unit in divided.items() if math.gcd(unit, rounded.get(array, 1)) == 1}
 
     def _quotients(self) -> Iterator[tuple[Any, int]]:
         from nvbackend.dry_run.values.meaning import nodes
@@ -61,9 +64,9 @@ def together(units: Mapping[str, int], others: Mapping[str, int]) -> dict[str, i
     return {array: unit if unit <= _MOST else units.get(array, 1) for array, unit in both.items()}
 
 
-def _arrays(dividend: Any) -> set[str] | None:
-    """The arrays of whose numbers it is one, or a sum or difference; None where it is anything else."""
-    found, waiting = set[str](), [dividend]
+def _arrays(dividend: Any) -> tuple[set[str], bool]:
+    """The arrays of whose numbers it is one, or a sum or difference, and whether a number is added; none of others."""
+    found, adds, waiting = set[str](), False, [dividend]
     while waiting:
         one = waiting.pop()
         operation, *given = one.key if isinstance(one, Expression) else ("",)
@@ -71,14 +74,15 @@ def _arrays(dividend: Any) -> set[str] | None:
         if name in _PASSED:
             waiting.append(given[0])
         elif name in _SUMS:
-            waiting += given
+            adds |= any(type(each) is int for each in given)
+            waiting += [each for each in given if type(each) is not int]
         elif name == "and" and any(type(each) is int and not each & each + 1 for each in given):
             waiting += [each for each in given if type(each) is not int]  # the bits of a register
         elif name == "load":
             found.update(_parameters(given[0]))
         else:
-            return None
-    return found
+            return set(), False
+    return found, adds
 
 
 def _parameters(address: Any) -> Iterator[str]:
