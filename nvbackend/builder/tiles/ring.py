@@ -51,8 +51,8 @@ class Ring(KnownAttributes, Generic[Tile]):
     arrived) and an `empty` one (all have read it). Every role walks the stages in order, and the parity that it waits
     for flips when the stage index wraps. `empty` completes with one arrival of each consumer warpgroup of each CTA that
     the copies are multicast to; where threads release the stages, with one of each of their threads. With `pingpong`
-    consumers take turns, and one drains a stage for all: see `turn`.
-    Without `consumers` all threads fill and read the stages together: see `steps`.
+    consumers take turns, and one drains a stage for all: see `turn`. Without `consumers` all threads fill and read the
+    stages together: see `steps`.
     """
 
     def __init__(

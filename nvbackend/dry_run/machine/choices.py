@@ -39,8 +39,6 @@ class Policy:
 USUAL = Policy()
 MANY_OF_MEMORY = 3 << 9
 """Numbers of global memory in a run that comes to the right ones from above: more than loops make rounds."""
-
-
 _LISTED = 2
 """So many entries are in a list, if nothing else says where it ends."""
 
