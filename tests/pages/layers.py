@@ -15,11 +15,11 @@ from tests.support.source import PACKAGE, imports, sources
 BRICKS = {
     "diagnostics": (0, 11, 0, 0),
     "intrinsics": (0, 11, 1, 1),
-    "ptx": (0, 2, 2, 2),
-    "isel": (3, 6, 2, 3),
+    "ptx": (0, 3, 2, 2),
+    "isel": (4, 6, 2, 3),
     "layout": (7, 11, 2, 3),
     "lint": (0, 1, 3, 6),
-    "simulator": (2, 2, 3, 3),
+    "simulator": (2, 3, 3, 3),
     "runtime": (2, 3, 4, 6),
     "requests": (4, 4, 4, 6),
     "codegen": (6, 7, 4, 5),
@@ -39,6 +39,7 @@ BESIDE = {
     "cli": frozenset({"codegen", "lint", "runtime"}),
     "atoms": frozenset({"isel"}),
     "lint": frozenset({"isel"}),
+    "runtime": frozenset({"dry_run"}),
     "frameworks": frozenset({"runtime"}),
     "tuning": frozenset({"runtime"}),
 }

@@ -70,3 +70,15 @@ def test_each_promise_names_its_arguments_and_its_line() -> None:
     ((_, place),) = found.notes
     assert place is not None
     assert (place.file, place.source) == (__file__, "k.assume(n > 3)")
+
+
+def test_what_fails_whatever_is_not_known_is_broken() -> None:
+    @nvb.kernel("sm_80", threads=32)
+    def kernel(k, x: nvb.Pointer[f32], n: i32, m: i32):
+        k.assume((n > m) & (x[0] == 0.0))
+        k.assume(k.select(n > 3, n, k.thread_id()) != 5)
+
+    launched = loaded(kernel)
+    assert broken(launched, 4, 3) == broken(launched, 1, 0) == []
+    assert broken(launched, 3, 3) == ["n = 3, m = 3"]
+    assert broken(launched, 5, 3) == ["n = 5"]
