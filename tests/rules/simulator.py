@@ -44,7 +44,7 @@ def a_word_between_two():
 def read_before_it_is_written():
     first = ""  # breaks
     first = "st.shared.u32 [box], 7; bar.warp.sync -1;"  # keeps
-    run(f"{first} ld.shared.u32 %r0, [box];")
+    run(f"{first} ld.shared.u32 %r0, [box]; st.global.u32 [%rd0], %r0;", np.zeros(1, np.uint32))
 
 
 @program("simulator.read-only", located=False)

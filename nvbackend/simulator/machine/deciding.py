@@ -13,7 +13,7 @@ from nvbackend.simulator.events import Site
 from nvbackend.simulator.machine.in_flight import slots_of
 from nvbackend.simulator.machine.symbols import CARRY_FLAG, Symbols
 
-_COMPUTES = ("mov", "cvta", "isspacep", "mapa", "getctarank", "shfl", "vote", "match", "redux", "elect", "activemask")
+COMPUTES = ("mov", "cvta", "isspacep", "mapa", "getctarank", "shfl", "vote", "match", "redux", "elect", "activemask")
 """Beside what only computes: what makes registers of registers, and no more."""
 _WRITES = ("st", "red")
 _OTHER_STORES = ("param", "async", "bulk")
@@ -74,7 +74,7 @@ def _use(symbols: Symbols, line: Instruction, site: Site, computes: bool) -> _Us
     guard = _slots(symbols, [line.guard.register] if line.guard is not None else [])
     first = operands[:1] if operands and isinstance(operands[0], Name | Vector | Pair) else ()
     results, rest = _slots(symbols, first), _slots(symbols, operands[len(first) :])
-    if computes or opcode in _COMPUTES:
+    if computes or opcode in COMPUTES:
         carry = frozenset([symbols.register(CARRY_FLAG)[0]]) if _has_carry(line) else frozenset()  # type: ignore[index]
         return _Use(site, guard, frozenset(), results | carry, rest | carry, False)
     places = _slots(symbols, [one for one in operands if isinstance(one, Address)])

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, raise_all
-from nvbackend.simulator.events import Addresses, By
+from nvbackend.simulator.events import Addresses, By, Mask, Site
 from nvbackend.simulator.memory.allocations import Misfit
 from nvbackend.simulator.rules import BOUNDS, MISALIGNED, READ_ONLY, UNWRITTEN
+
+
+class UnwrittenRead(NamedTuple):
+    """A read of memory, at the addresses that are `wrong` of what nothing wrote."""
+
+    by: By
+    space: str
+    addresses: Addresses
+    size: int
+    wrong: Mask
 
 
 class Failures:
@@ -21,7 +30,9 @@ class Failures:
         self.named: Callable[[int], str] = str
         """The name of a thread of the wave."""
         self.held: Diagnostic | None = None
-        """The first read of what nothing wrote."""
+        """The first read of what nothing wrote and something uses."""
+        self.watches: Callable[[UnwrittenRead], bool] = lambda _read: False
+        """Whether somebody watches for a use of what was read; else the read is one."""
 
     def raise_held(self, after: DiagnosticError | None = None) -> None:
         """Raise what is held, with what ended the run."""
@@ -34,17 +45,23 @@ class Failures:
             MISALIGNED.fail(at=by.site.location, does=does, **values)
         BOUNDS.fail(at=by.site.location, does=does, problem=misfit.problem, **values)
 
-    def unwritten(self, by: By, space: str, addresses: Addresses, size: int, wrong: NDArray[np.bool_]) -> None:
-        """A read of unwritten memory: it gives zeros. The run's end reports it unless another mistake explains it."""
+    def unwritten(self, read: UnwrittenRead) -> None:
+        """A read of unwritten memory: it gives zeros."""
+        if self.held is None and not self.watches(read):
+            self.hold(read)
+
+    def hold(self, read: UnwrittenRead, used: Site | None = None) -> None:
+        """What was read is used, at an instruction. The run's end reports it unless another mistake explains it."""
         if self.held is None:
-            self.held = UNWRITTEN.diagnose(at=by.site.location, **self._values(by, space, addresses, size, wrong))
+            notes = ((f"its value is used here (PTX {used})", used.origin),) if used is not None else ()
+            self.held = UNWRITTEN.diagnose(at=read.by.site.location, notes=notes, **self._values(*read))
 
     def read_only(self, by: By, space: str, addresses: Addresses, size: int, name: str) -> NoReturn:
         """A write to what is constant."""
         values = self._values(by, space, addresses, size, np.ones(len(addresses), bool))
         READ_ONLY.fail(at=by.site.location, problem=f"{name} is read-only", **values)
 
-    def _values(self, by: By, space: str, addresses: Addresses, size: int, wrong: NDArray[np.bool_]) -> dict[str, Any]:
+    def _values(self, by: By, space: str, addresses: Addresses, size: int, wrong: Mask) -> dict[str, Any]:
         first = int(np.flatnonzero(wrong)[0]) if wrong.any() else 0
         thread = int(by.threads[first] if len(by.threads) > first else by.threads[0])
         who = self.named(thread)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from nvbackend.simulator.events import Access, Addresses, By, Kind, Mask, Observer
 from nvbackend.simulator.memory import windows
 from nvbackend.simulator.memory.allocations import Allocation, Heap, Misfit
-from nvbackend.simulator.memory.failures import Failures
+from nvbackend.simulator.memory.failures import Failures, UnwrittenRead
 from nvbackend.simulator.memory.private import Located, Private
 
 Words = NDArray[Any]
@@ -53,7 +53,7 @@ class Memory:
         except Misfit as misfit:
             self.failures.access(by, "reads", space, addresses, size, misfit)
         if unwritten is not None:
-            self.failures.unwritten(by, space, addresses, size, unwritten)
+            self.failures.unwritten(UnwrittenRead(by, space, addresses, size, unwritten))
         if self._observers:
             self._tell_private(by, "read", space, addresses, size)
         return words

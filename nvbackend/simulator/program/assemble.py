@@ -20,6 +20,7 @@ from nvbackend.simulator.machine.in_flight import guarded, late_slots
 from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.slots import Slots
 from nvbackend.simulator.machine.symbols import Place, Symbols
+from nvbackend.simulator.machine.unwritten import Use, uses
 from nvbackend.simulator.machine.wave import Step, Waiting, Wave
 from nvbackend.simulator.program import flow
 from nvbackend.simulator.program.blocks import Code, End, Jump, Program, starts
@@ -123,6 +124,7 @@ class Assembler:
         program.parameters = layout.parameters
         program.shared = tuple(layout.shared)
         program.deciding = cache(partial(self._deciding, symbols, texts.values()))
+        program.uses = cache(partial(self._uses, symbols, texts.values()))
         drafts = self._drafts(linkage, symbols)
         places = starts([len(draft.steps) for draft in drafts])
         place_of = {(draft.function, draft.number): place for draft, place in zip(drafts, places, strict=True)}
@@ -137,6 +139,10 @@ class Assembler:
     def _deciding(self, symbols: Symbols, texts: Iterable[Listing]) -> Deciding:
         lines = [line for text in texts for line in text.lines]
         return deciding(symbols, lines, (self._computes(line.parts) for line, _ in lines))
+
+    def _uses(self, symbols: Symbols, texts: Iterable[Listing]) -> dict[Site, Use]:
+        lines = (line for text in texts for line in text.lines)
+        return uses(symbols, lines, lambda instruction: self._computes(instruction.parts))
 
     def _computes(self, parts: tuple[str, ...]) -> bool:
         """Whether an instruction does nothing but compute registers."""

@@ -12,6 +12,7 @@ from nvbackend.simulator.events import Site
 from nvbackend.simulator.machine.deciding import Deciding
 from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.slots import Slots
+from nvbackend.simulator.machine.unwritten import Uses
 from nvbackend.simulator.machine.wave import Shared, Step, Wave
 
 Going = list[tuple[int, Lanes]]
@@ -73,6 +74,8 @@ class Program:
     """The variables in shared memory, by their addresses."""
     deciding: Callable[[], Deciding] = Deciding
     """Which registers decide what threads do."""
+    uses: Uses = dict
+    """How each instruction uses its registers."""
 
     def tables(self) -> tuple[list[Code], list[int]]:
         """The block that each place is in, and how far into it."""

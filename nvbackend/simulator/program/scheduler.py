@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.events import By, Pending, Site, Threads
 from nvbackend.simulator.machine.lanes import Lanes
+from nvbackend.simulator.machine.unwritten import Unwritten
 from nvbackend.simulator.machine.wave import Cause, Waiting, Wave
 from nvbackend.simulator.program import livelock, stuck
 from nvbackend.simulator.program.blocks import Code, Program
@@ -53,6 +54,7 @@ class Scheduler:
         self._random = random.Random(wave.launch.seed) if wave.launch.seed else None
         self._jumps: dict[int, int] = {}
         """How often threads have jumped back to each place since all had their turn."""
+        self._unwritten = Unwritten(wave, program.uses)
         self._rounds = livelock.Rounds(wave, program.deciding)
         self._completed = 0
         """Operations in flight that have completed."""
@@ -161,7 +163,10 @@ class Scheduler:
         wave.steps += len(steps) + 1
         if not first:
             self.runs[place] = self.runs.get(place, 0) + lanes.count
+        unwritten = self._unwritten
         for done, step in enumerate(steps):
+            if unwritten.slots:
+                unwritten.step(code.sites[first + done], lanes)
             waiting = step(wave, lanes)
             if waiting is not None:
                 self._wait(code, code.start + first + done, lanes, waiting)
@@ -170,6 +175,8 @@ class Scheduler:
 
     def _leave(self, code: Code, lanes: Lanes) -> int | None:
         """The end of a block; the place where all of the threads go on, if there is one."""
+        if self._unwritten.slots:
+            self._unwritten.step(code.end_site, lanes)
         going = code.end.go(self._wave, lanes)
         if type(going) is int:
             return going
