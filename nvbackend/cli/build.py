@@ -16,7 +16,7 @@ from nvbackend.cli.files.commits import file_in, in_repository, is_commit
 from nvbackend.cli.files.source_file import definition_at, fail, file_of, users_program
 from nvbackend.cli.rules import OUTPUT
 from nvbackend.cli.text import columns, count
-from nvbackend.diagnostics import Location
+from nvbackend.diagnostics import Location, functions_in
 from nvbackend.isel.target.target import target_names
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _named(text: str, definition: nvb.KernelDefinition) -> Any:
     """The element type of this name, or what the kernel's file calls so. Raises cli.build."""
     from nvbackend.intrinsics.row.types import BY_NAME
 
-    known = {**BY_NAME, **getattr(definition, "__wrapped__").__globals__}  # noqa: B009 (update_wrapper sets it)
+    known = {**BY_NAME, **functions_in(definition)[-1].__globals__}
     if text not in known:
         fail(
             f"{text!r} is neither a literal of Python nor a name of the kernel's file",
@@ -180,13 +180,12 @@ def _compiled(
     file: Path, definition: nvb.KernelDefinition, target: str | None, constants: dict[str, Any], stage: str
 ) -> CompiledKernel:
     """Assembled where the stage needs it. Diagnostics have their places in the user's file, or are of its kernel."""
-    from nvbackend.diagnostics.location import Location, placed
+    from nvbackend.builder.kernel.python_function import first_line
+    from nvbackend.diagnostics.location import placed
     from nvbackend.isel.target.target import Target
 
     chosen = None if target is None else Target.parse(target)
-    code = getattr(definition, "__wrapped__").__code__  # noqa: B009 (update_wrapper sets it)
-    of_kernel = Location(code.co_filename, code.co_firstlineno, code.co_name)
-    with users_program(file, definition.name), placed(of_kernel):
+    with users_program(file, definition.name), placed(first_line(definition)):
         needs_cubin = stage in ("sass", "source", "resources")
         return definition.compile(target=chosen, constants=constants, assemble=needs_cubin)
 

@@ -23,7 +23,7 @@ from nvbackend.diagnostics.location import Location, caller_location
 from nvbackend.diagnostics.records import record
 from nvbackend.diagnostics.spelling import element_name, misspelt, one_of
 from nvbackend.diagnostics.uncopied import Uncopied, refuse_copy
-from nvbackend.diagnostics.users import parameter_names, run_callback, user_line
+from nvbackend.diagnostics.users import functions_in, parameter_names, run_callback, user_line
 
 __all__ = [
     "Diagnostic",
@@ -38,6 +38,7 @@ __all__ = [
     "WrongKind",
     "caller_location",
     "element_name",
+    "functions_in",
     "gather",
     "is_flag",
     "missing_name",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import Any, NoReturn, TypeVar
 
 from nvbackend.diagnostics.arguments import ARGUMENT
@@ -30,6 +31,21 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...] | None:
         return tuple(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         return None
+
+
+def functions_in(function: Callable[..., Any]) -> list[FunctionType]:
+    """The functions of Python among `function` and what decorators have wrapped by it (functools.wraps), outermost
+    first. The last one is what the user wrote, whose parameters `inspect.signature` has."""
+    functions: list[FunctionType] = []
+    seen: set[int] = set()
+    inside: Any = function
+    while inside is not None and id(inside) not in seen:
+        seen.add(id(inside))
+        own = getattr(inside, "__func__", inside)
+        if isinstance(own, FunctionType):
+            functions.append(own)
+        inside = getattr(inside, "__wrapped__", None)
+    return functions
 
 
 def run_callback(

@@ -13,7 +13,7 @@ from nvbackend.builder.functions.expanded import Source, expand
 from nvbackend.builder.functions.exported import CompiledFunction, compile_function
 from nvbackend.builder.functions.parameters import Declared, check_alignment, check_argument, declared
 from nvbackend.builder.kernel.by_name import ByName
-from nvbackend.builder.kernel.python_function import function_problem
+from nvbackend.builder.kernel.python_function import constants_of, function_problem
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes.function_rules import CALL, DECLARATION, RECURSION
 from nvbackend.builder.scopes.in_functions import EXPORTED, INLINE, Entered
@@ -123,7 +123,7 @@ class FunctionDefinition(ByName):
         for constant in chosen:
             if constant not in wanted.constants:
                 CALL.fail(call=f"{self.name}.compile", problem=f"it has no constant {constant!r}", advice=advice)
-        defaults = self._function.__kwdefaults__ or {}
+        defaults = constants_of(self._function)
         for constant in wanted.constants:
             if constant not in chosen and constant not in defaults:
                 advice = f"pass {constant}=..., or give it a default"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from types import FunctionType
 from typing import Annotated, Any, get_origin
 
 from nvbackend.builder.kernel.again.pure_names import code_of, unquoted
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.parameter_types import Unresolved, not_a_type
-from nvbackend.diagnostics import DiagnosticError, parameter_names, printed, run_callback
+from nvbackend.diagnostics import DiagnosticError, functions_in, parameter_names, printed, run_callback
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.signature import ParameterType, Pointer, Scalar, TensorMap
 
@@ -18,19 +19,24 @@ from nvbackend.signature import ParameterType, Pointer, Scalar, TensorMap
 def annotations_of(function: Callable[..., Any], *, but: Collection[str] = ()) -> dict[str, Any]:
     """Annotations as objects, without those of the names in `but`.
 
-    Those that are text (PEP 563) are evaluated in the function's scope.
+    Those that are text (PEP 563) are evaluated in the scope of the function that they were written at: functools.wraps
+    gives a wrapper the annotations of what it wraps.
     """
-    outside = _nonlocals(function)
+    functions = functions_in(function)
     evaluated: dict[str, Any] = {}
     for name, annotation in function.__annotations__.items():
         if name in but:
             continue
-        is_text = isinstance(annotation, str)
-        evaluated[name] = _evaluated(annotation, function.__globals__, outside) if is_text else annotation
+        evaluated[name] = _evaluated(functions, name, annotation) if isinstance(annotation, str) else annotation
     return evaluated
 
 
-def _nonlocals(function: Any) -> dict[str, Any]:
+def _has(function: FunctionType, name: str, text: str) -> bool:
+    annotation = function.__annotations__.get(name)
+    return isinstance(annotation, str) and annotation == text
+
+
+def _nonlocals(function: FunctionType) -> dict[str, Any]:
     """The variables of enclosing functions that a function names, those that have a value."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     outside: dict[str, Any] = {}
@@ -40,9 +46,10 @@ def _nonlocals(function: Any) -> dict[str, Any]:
     return outside
 
 
-def _evaluated(text: str, namespace: dict[str, Any], outside: dict[str, Any]) -> Any:
+def _evaluated(functions: list[FunctionType], name: str, text: str) -> Any:
+    annotated = next(each for each in reversed(functions) if _has(each, name, text))
     try:
-        return eval(code_of(text), namespace, outside)
+        return eval(code_of(text), annotated.__globals__, _nonlocals(annotated))
     except NameError as error:
         return Unresolved(unquoted(text), error.name) if error.name else unquoted(text)
     except Exception:  # noqa: BLE001

@@ -25,7 +25,7 @@ from nvbackend.builder.kernel.by_name import ByName
 from nvbackend.builder.kernel.check import Check, sizes_of
 from nvbackend.builder.kernel.garbage import RarelyCollected
 from nvbackend.builder.kernel.not_called import not_called
-from nvbackend.builder.kernel.python_function import check_function, first_line, last_line, misused
+from nvbackend.builder.kernel.python_function import check_function, constants_of, first_line, last_line, misused
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.math_policy import MathPolicy
 from nvbackend.codegen.stages.options import COMPILE_OPTIONS
@@ -228,8 +228,7 @@ class KernelDefinition(ByName, NotLoaded):
     def _constants(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """All constants of the build: those given, and the defaults of the others."""
         self._check_constants(dict(values))
-        defaults = self._function.__kwdefaults__ or {}
-        return {**defaults, **self._bound, **values}
+        return {**constants_of(self._function), **self._bound, **values}
 
     def check(
         self,

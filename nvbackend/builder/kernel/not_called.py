@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from nvbackend.builder.scopes import rules
-from nvbackend.diagnostics import Diagnostic, Location
+from nvbackend.diagnostics import Diagnostic, Location, functions_in
 
 _FUNCTIONS = 64
 """So many functions are remembered with their statements: one is built again and again."""
@@ -19,13 +19,13 @@ _NAMED_ALONE = bytes([dis.opmap["LOAD_ATTR"], dis.opmap["POP_TOP"]])
 
 
 def not_called(function: Callable[..., Any], k: object) -> list[Diagnostic]:
-    """call.not-called for each such statement, which Python runs without a word; of `function` alone, whose first
-    parameter is the builder `k`."""
-    owner = next(iter(inspect.signature(function).parameters))
-    code = function.__code__
+    """call.not-called for each such statement, which Python runs without a word; of `function` and those that it wraps,
+    whose first parameter is the builder `k`."""
     return [
         rules.NOT_CALLED.diagnose(at=Location(code.co_filename, line, code.co_name), call=f"k.{name}")
-        for name, line in _statements(code, owner)
+        for code in [each.__code__ for each in functions_in(function)]
+        if code.co_argcount
+        for name, line in _statements(code, code.co_varnames[0])
         if callable(_named(k, name))
     ]
 

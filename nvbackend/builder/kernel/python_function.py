@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any
 
 from nvbackend.builder.scopes import function_rules, rules
-from nvbackend.diagnostics import Diagnostic, Location
+from nvbackend.diagnostics import Diagnostic, Location, functions_in
 from nvbackend.diagnostics.classes.late_pattern import late_pattern
 from nvbackend.diagnostics.location import error_location, is_plumbing
 
@@ -111,14 +111,14 @@ def _recursion(error: RecursionError) -> Diagnostic | None:
 
 
 def first_line(function: Callable[..., Any]) -> Location:
-    """The line of the first decorator, or of the `def` without one."""
-    code = function.__code__
+    """The line of the first decorator, or of the `def` without one, of the function that the user wrote."""
+    code = functions_in(function)[-1].__code__
     return Location(code.co_filename, code.co_firstlineno, code.co_name)
 
 
 def last_line(function: Callable[..., Any]) -> Location:
-    """The last line that has code."""
-    code = function.__code__
+    """The last line that has code, of the function that the user wrote."""
+    code = functions_in(function)[-1].__code__
     last = max((line for _, _, line in code.co_lines() if line is not None), default=code.co_firstlineno)
     return Location(code.co_filename, last, code.co_name)
 
@@ -135,6 +135,13 @@ def check_function(function: Callable[..., Any]) -> None:
             rules.KERNEL_FUNCTION.fail(kernel=name, problem=problem, advice=advice)
 
 
+def constants_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The defaults of its constants of the build, which a wrapper leaves to what it wraps."""
+    parameters = inspect.signature(function).parameters.values()
+    keywords = {each.name: each.default for each in parameters if each.kind is each.KEYWORD_ONLY}
+    return {name: default for name, default in keywords.items() if default is not inspect.Parameter.empty}
+
+
 def function_problem(function: object) -> tuple[str, str] | None:
     """Why the function cannot be run with a builder, and what to do; None where it can."""
     name = getattr(function, "__name__", "the function")
@@ -143,7 +150,14 @@ def function_problem(function: object) -> tuple[str, str] | None:
     if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
         problem = "a generator or coroutine does not run when it is called, so the kernel would be empty"
         return problem, "use a plain `def` without yield and await"
-    parameters = list(inspect.signature(function).parameters.values())
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError) as error:  # its __wrapped__ or __signature__, which a decorator has set
+        return f"its parameters are not known: {error}", "decorate it with what functools.wraps(function) makes"
+    return _parameter_problem(name, parameters)
+
+
+def _parameter_problem(name: str, parameters: Sequence[inspect.Parameter]) -> tuple[str, str] | None:
     if not parameters or parameters[0].kind not in (
         inspect.Parameter.POSITIONAL_ONLY,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,

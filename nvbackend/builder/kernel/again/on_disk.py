@@ -10,6 +10,7 @@ from nvbackend.builder.kernel.again import STARTED_NS, programs
 from nvbackend.builder.kernel.again.content import Content, UnknownRead
 from nvbackend.builder.kernel.again.lasting import lasting_key
 from nvbackend.builder.kernel.again.users_files import users_files
+from nvbackend.diagnostics import functions_in
 from nvbackend.diagnostics.announce import announce
 from nvbackend.diagnostics.location import is_of_compiler
 
@@ -42,7 +43,11 @@ class KernelsOnDisk:
 
         others, files = programs.installed(), users_files(STARTED_NS)
         # Lines of a compiler's own package are not its user's: those of the kernel are where it is compiled.
-        if None in (others, files) or asked(DUMP) or is_of_compiler(function.__globals__):
+        if (
+            None in (others, files)
+            or asked(DUMP)
+            or any(is_of_compiler(each.__globals__) for each in functions_in(function))
+        ):
             return None
         if ptxas is not None and ptxas[0] and is_script(ptxas[0]):
             return None

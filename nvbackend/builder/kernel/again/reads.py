@@ -46,6 +46,7 @@ from nvbackend.builder.kernel.again.pure_names import (
 )
 from nvbackend.builder.kernel.again.set_on import class_with_more, is_ours_by_name, set_on_library
 from nvbackend.builder.kernel.again.snapshot import NoSnapshot, Snapshot
+from nvbackend.diagnostics import functions_in
 
 MOST_VALUES = 5000
 """How many values are followed: with more, looking costs as much as building."""
@@ -72,8 +73,9 @@ class Reads:
         try:
             walk.value(inputs)
             walk.value(function)
-            if is_trusted(function.__globals__.get("__name__")):
-                walk.annotations(function)
+            for each in functions_in(function):
+                if is_trusted(each.__globals__.get("__name__")):
+                    walk.annotations(each)
             walk.finish()
             walk.paths_are_names = True
             walk.value(settings)
