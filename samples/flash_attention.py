@@ -15,8 +15,9 @@ from functools import partial
 from typing import Annotated, Any
 
 import nvbackend as nvb
-from nvbackend import Major, f16, f32, i32, i64, u32
+from nvbackend import Major, bf16, f16, f32, i32, i64, u32
 from nvbackend.layout import Layout
+from samples.formats import doubles, stored
 from samples.problem import Problem
 from samples.problem import main as solve
 
@@ -271,13 +272,15 @@ FORMS: dict[str, dict[str, Any]] = {
     "narrow": {"depth": 64},
     "narrow_causal": {"depth": 64, "causal": True},
     "broad": {"depth": 256},
+    "bf16": {"element": bf16},
 }
 
 
 def problem(form: str, heads: int, rows: int) -> Problem:
     """Random Q, K and V, and O in f64."""
     chosen = FORMS[form]
-    return problem_of(kernel(**chosen), partial(launch, **chosen), heads, rows, **chosen)
+    shapes = {name: value for name, value in chosen.items() if name != "element"}
+    return problem_of(kernel(**chosen), partial(launch, **shapes), heads, rows, **chosen)
 
 
 def problem_of(
@@ -289,21 +292,24 @@ def problem_of(
     depth: int = 128,
     share: int = 1,
     causal: bool = False,
+    element: nvb.ElementType = f16,
 ) -> Problem:
-    """What a kernel of attention is started on, and has to give."""
+    """What a kernel of attention is started on, and has to give: of bf16 the weights and O have 8 bits."""
     import numpy as np
 
     random = np.random.default_rng(heads + rows)
     q, keys, values = (
-        random.standard_normal((count, rows, depth)).astype(np.float16) for count in (heads, *[heads // share] * 2)
+        stored(random.standard_normal((count, rows, depth)), element) for count in (heads, *[heads // share] * 2)
     )
-    k64, v64 = (one.astype(np.float64).repeat(share, 0) for one in (keys, values))
-    scores = q.astype(np.float64) @ k64.transpose(0, 2, 1) / np.sqrt(depth)
+    k64, v64 = (doubles(one, element).repeat(share, 0) for one in (keys, values))
+    scores = doubles(q, element) @ k64.transpose(0, 2, 1) / np.sqrt(depth)
     if causal:
         scores[:, ~np.tri(rows, dtype=bool)] = -np.inf
     weights = np.exp(scores - scores.max(2, keepdims=True))
     expected = weights / weights.sum(2, keepdims=True) @ v64
-    return Problem(definition, start, (q, keys, values), expected, np.full_like(q, np.nan), 2**-9)
+    output = stored(np.full(q.shape, np.nan), element)
+    tolerance = 2**-9 if element is f16 else 2**-7
+    return Problem(definition, start, (q, keys, values), expected, output, tolerance, element=element)
 
 
 def main() -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import nvbackend as nvb
+from samples.formats import doubles
 from samples.program import Device, f16_matrix, largest_error, target_here
 
 
@@ -17,7 +18,7 @@ from samples.program import Device, f16_matrix, largest_error, target_here
 class Problem:
     """`launch(loaded, *inputs, output)` starts the kernel. It is right within `tolerance` of the largest value.
 
-    `choice` is what was chosen for the size, if anything was.
+    `choice` is what was chosen for the size, if anything was; `element` is the output's type where NumPy lacks it.
     """
 
     kernel: nvb.KernelDefinition
@@ -27,6 +28,7 @@ class Problem:
     output: Any
     tolerance: float
     choice: object = None
+    element: nvb.ElementType | None = None
 
     def error(self, compiled: nvb.CompiledKernel, device: Device) -> float:
         """Run what the kernel was compiled to; the largest error, as a part of the largest value."""
@@ -34,7 +36,12 @@ class Problem:
         output = device.array(self.output.copy())
         self.launch(loaded, *map(device.array, self.inputs), output)
         loaded.synchronize()
-        return largest_error(device.numbers(output).astype("float64"), self.expected)
+        return self.error_of(device.numbers(output))
+
+    def error_of(self, output: Any) -> float:
+        """The largest error of an output that a kernel has written."""
+        numbers = output.astype("float64") if self.element is None else doubles(output, self.element)
+        return largest_error(numbers, self.expected)
 
 
 def random_product(m: int, n: int, depth: int) -> tuple[Any, Any, Any, Any]:

@@ -18,7 +18,6 @@ from typing import Any
 
 import nvbackend as nvb
 from samples.problem import Problem
-from samples.program import largest_error
 from samples.turns import BEYOND_L2, MOST, rounds_for, turns_for
 
 ROUNDS, REPEATS, WARMUP = 14, 2, 6
@@ -99,7 +98,7 @@ class Operands:
     def _is_right(self, numbers: Any) -> bool:
         if self._right is not None and bytes_equal(self._right, numbers):
             return True
-        if not largest_error(numbers.astype("float64"), self.problem.expected) < self.problem.tolerance:
+        if not self.problem.error_of(numbers) < self.problem.tolerance:
             return False
         self._right = numbers
         return True

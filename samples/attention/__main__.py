@@ -30,6 +30,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "narrow_causal": {"depth": 64, "causal": True},
     "narrow_long": {"depth": 64, "long": 2048},
     "narrow_long_causal": {"depth": 64, "causal": True, "long": 8192},
+    "bf16": {"causal": True, "element": nvb.bf16},
 }
 
 
