@@ -54,6 +54,18 @@ def test_operands_are_named(line: str, tmp_path: Path, capsys: pytest.CaptureFix
     assert [re.split(r"  +", row.strip())[0] for row in rows] == LINES[line]
 
 
+@pytest.mark.parametrize(("line", "setter"), [("st.global.f32 [%rd1], %f2;", "7"), ("mov.f32 %f2, %f2;", "7")])
+def test_an_accumulator_is_set_by_its_instruction(
+    line: str, setter: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "two.ptx"
+    wgmma = next(each for each in LINES if each.startswith("wgmma"))
+    file.write_text(TEXT.format(line=f"{wgmma}\n {line}"))
+    assert main(["explain", f"{file}:8"]) == 0
+    here = capsys.readouterr().out.partition("Operands here\n")[2].partition("\n\n")[0].splitlines()
+    assert re.search(rf"%f2 +line {setter}: wgmma.mma_async", here[-1])
+
+
 SHAPES = ["%r1|%p1", "[%r1]", "{%r1, %r2, %r3}", "%p2", "%r7", "_", "977"]
 KEPT = {
     ("mma.sync", "{%f1, %f2, %f3, %f4}"): [],

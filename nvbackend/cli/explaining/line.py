@@ -48,7 +48,7 @@ def line_named(text: str) -> tuple[str, int] | None:
     if match is None:
         return None
     if not (match["line"] or "").isdecimal():
-        rules.LINE.fail(problem=f"{text.strip()} names no line", fix=f"add the number of one: {match['file']}:20")
+        _no_line(text.strip(), match["file"])
     return match["file"], int(match["line"])
 
 
@@ -113,15 +113,25 @@ def _target(module: Module) -> Target | None:
     return None
 
 
+def _no_line(text: str, file: str) -> NoReturn:
+    """Raises cli.line, with the first line that has an instruction, and what reading PTX raises."""
+    module, _ = _module(file)
+    rules.LINE.fail(problem=f"{text} names no line", fix=f"add the number of one: {file}:{min(_lines(file, module))}")
+
+
 def _no_instruction(file: str, number: int, module: Module) -> NoReturn:
     """Raises cli.line, with the nearest line that has one."""
-    names = resolve(module)
-    target = Target.parse("sm_100a")
+    nearest = min(_lines(file, module), key=lambda line: (abs(line - number), line))
+    rules.LINE.fail(problem=f"line {number} of {file} has no instruction", fix=f"use {file}:{nearest}")
+
+
+def _lines(file: str, module: Module) -> set[int]:
+    """The lines that have an instruction. Raises cli.line if none has one."""
+    names, target = resolve(module), Target.parse("sm_100a")
     lines = {line.location.line for each in module.functions for line in lift(module, each, names, target).lines}
     if not lines:
         rules.LINE.fail(problem=f"{file} has no instructions", fix="name a file that has a function")
-    nearest = min(lines, key=lambda line: (abs(line - number), line))
-    rules.LINE.fail(problem=f"line {number} of {file} has no instruction", fix=f"use {file}:{nearest}")
+    return lines
 
 
 def _told(match: Match, target: Target | None, file: str, others: Sequence[Row]) -> Iterator[str]:
@@ -242,10 +252,18 @@ def _value(match: Match, operand: Operand) -> str:
 
 def _set_at(match: Match, register: Register) -> str:
     """The lines that set a register of the instruction."""
-    setters = [line for line in match.lifted.lines if register in line.writes and line is not match.line]
+    setters = [line for line in match.lifted.lines if line is not match.line and register in _set_by(match, line)]
     if not setters:
-        return "set here" if register in match.line.writes else "set nowhere in this function"
+        return "set here" if register in _set_by(match, match.line) else "set nowhere in this function"
     if len(setters) > 1:
         return f"set at lines {', '.join(str(line.location.line) for line in setters)}"
     only = setters[0]
     return f"line {only.location.line}: {_short(print_instruction(only.instruction), 60)}"
+
+
+def _set_by(match: Match, line: Line) -> tuple[Register, ...]:
+    """The registers that an instruction sets: its results, and an accumulator, which it also reads."""
+    is_accumulating = line.row is not None and bool(line.row.operands) and line.row.operands[0].tied
+    if is_accumulating and line.instruction.operands:
+        return match.lifted.registers(line.instruction.operands[0])
+    return line.writes
