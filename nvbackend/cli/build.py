@@ -50,7 +50,8 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--diff", metavar="T|NAME=VALUE|COMMIT", action="append", default=[], help=help_)
     parser.add_argument("--plain", action="store_true", help="print only the text, without lines of Python")
     parser.add_argument("--json", action="store_true", help="print a JSON object")
-    help_ = "write one page with Python, machine form, PTX and SASS side by side; print nothing unless --json is given"
+    help_ = "write one page with Python, machine form, PTX and SASS side by side"
+    help_ += "; print its name, or with --json what --show names"
     parser.add_argument("--html", metavar="FILE.html", help=help_)
     parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="auto: only in a terminal")
     parser.set_defaults(run=run)

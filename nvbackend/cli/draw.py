@@ -138,7 +138,7 @@ def _tile(text: str) -> tuple[int, int]:
 def _of_instruction(arguments: argparse.Namespace) -> Picture:
     if views := _given(arguments, "tile", "banks", "memory", "access"):
         rules.DRAW.fail(problem=f"{views[0]} is for layouts, and {arguments.what!r} is not a layout")
-    rows = rows_spelled(arguments.what)
+    rows = rows_spelled(arguments.what, kind="a layout, an MMA atom or the spelling of an instruction")
     row, held = _held(rows, arguments.operand)
     return fragment_picture(held, row.ptx)
 

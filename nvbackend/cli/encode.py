@@ -89,7 +89,7 @@ def _value(name: str, text: str, kind: Any) -> Any:
 def _number(name: str, text: str, kind: Any) -> Any:
     """The value of a field that is a number, several numbers, or the name of one."""
     if get_origin(kind) is tuple:
-        return tuple(number(part, name) for part in text.split(","))
+        return tuple(number(part, name, "64,128: numbers with commas alone between them") for part in text.split(","))
     if name == "mma_kind" and text in SEED_KINDS:
         return SEED_KINDS.index(text)
     return number(text, name)

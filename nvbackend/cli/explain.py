@@ -31,6 +31,7 @@ from nvbackend.intrinsics.catalogue import FAMILIES
 from nvbackend.intrinsics.catalogue import rows as every_row
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.isel.target.target import Target
+from nvbackend.ptx.vocabulary import unknown_word
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -45,6 +46,8 @@ _LIKE_A_RULE = 0.85
 """How much of a text must agree with a rule's id, to take it for one with a mistake."""
 _SHORT, _MOST_RULES = 3, 12
 """A text of so few letters is in too many ids; so many ids at most are named."""
+_ORDINARY = "abs add and bra cvt cvta div fma ld mad max min mov mul neg not or rem selp setp shl shr st sub xor"
+"""Instructions that LLVM prints for ordinary code: only some forms of them have rows."""
 _BETWEEN_WORDS = r"[-_. ]"
 _OF_DIAGNOSTIC = re.compile(r"(?:error|warning)\[([^\]]*)\]")
 
@@ -117,20 +120,33 @@ def _with_letters(text: str, ids: Iterable[str]) -> list[str]:
     return having if len(wanted) > _SHORT and len(having) <= _MOST_RULES else []
 
 
-def rows_spelled(text: str, others: Iterable[Row] = ()) -> list[Row]:
-    """The forms of the instruction in a line of PTX, first those of `others`. Raises cli.spelling with the nearest."""
+def rows_spelled(text: str, others: Iterable[Row] = (), kind: str = "the spelling of an instruction") -> list[Row]:
+    """The forms of the instruction in a line of PTX, first those of `others`. Raises cli.spelling with the nearest.
+
+    `kind` says what the text may be.
+    """
     wanted = spelling_in(text)
     every = [*others, *every_row()]
     rows = [row for row in every if row.ptx == wanted]
     if not rows:
         if wanted.startswith(("k.", "nvb.")):
             near = f"docs/api.md, which lists the calls, or in Python help({wanted.partition('(')[0]})"
-            rules.UNKNOWN_SPELLING.fail(given=wanted, kind="the spelling of an instruction", nearest=near)
+            rules.UNKNOWN_SPELLING.fail(given=wanted, kind=kind, nearest=near)
         near = (
             _of_opcode(wanted) or ", ".join(nearest(wanted, sorted({row.ptx for row in every}))) or _of_family(wanted)
         )
-        rules.UNKNOWN_SPELLING.fail(given=wanted, kind="the spelling of an instruction", nearest=f"one of {near}")
+        rules.UNKNOWN_SPELLING.fail(given=wanted, kind=kind, nearest=f"one of {near}{_if_ordinary(wanted)}")
     return rows
+
+
+def _if_ordinary(wanted: str) -> str:
+    """How to explain ordinary code, which has no row; empty for what is not ordinary code, or not PTX."""
+    parts = tuple(wanted.split("."))
+    if len(parts) < 2 or parts[0] not in _ORDINARY.split() or unknown_word(parts) is not None:
+        return ""
+    return (
+        f"; LLVM prints {wanted} for ordinary code and it has no row: nvbackend explain FILE.ptx:LINE explains its line"
+    )
 
 
 def _of_opcode(opcode: str) -> str:

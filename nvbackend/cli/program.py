@@ -31,7 +31,8 @@ COMMANDS = (build, catalogue, targets, explain, draw, simulate, lint, decode, en
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """A wrong command line fails with a diagnostic, like everything else."""
-        USAGE.fail(problem=f"{message}{_meant(message)}", usage=" ".join(self.format_usage().split()))
+        more = f"; {self.prog} --help explains it" if " " in self.prog else ""
+        USAGE.fail(problem=f"{message}{_meant(message)}", usage=" ".join(self.format_usage().split()) + more)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """A command refuses what it does not know itself: its own usage is the one that helps."""

@@ -58,7 +58,7 @@ DRAW = Rule(
     id="cli.draw",
     message="{problem}",
     fix="draw a layout as it is, or with one of --tile 16x8 (threads and values), --banks 16, --memory 16 and "
-    "--banks 32 --access 4; an instruction with --operand",
+    "--banks 32 --access 4; an instruction with --operand d; an MMA atom with --operand C, --atoms 2x2x1 and --by warp",
     why="The picture would show something else than was meant.",
     reference="nvbackend draw --help",
 )

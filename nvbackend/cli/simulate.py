@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from nvbackend.cli import rules
@@ -75,6 +76,8 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
         _refuse(f"{arguments.file} has no kernel", "name a file of PTX with an .entry")
     _check_parameters(text, arguments.kernel or module.kernels[0])
     values = [_value(argument) for argument in arguments.arg]
+    if arguments.timeline is not None and not Path(arguments.timeline).parent.is_dir():  # a run may take an hour
+        rules.OUTPUT.fail(file=arguments.timeline, problem="No such file or directory")
     report = _launched(module, values, arguments)
     if arguments.json:
         if arguments.timeline is not None:

@@ -84,12 +84,12 @@ def nearest(wrong: str, known: Sequence[str] | Mapping[str, Any]) -> str:
     return f"did you mean {parts[0]}? Otherwise {one_of(wrong, known)}" if parts else one_of(wrong, known)
 
 
-def number(text: str, what: str) -> int:
-    """The number that `text` writes as Python does. Raises cli.word."""
+def number(text: str, what: str, example: str = "1024 or 0x400") -> int:
+    """The number that `text` writes as Python does. Raises cli.word, with an example of `what`."""
     try:
         return int(text, 0)
     except ValueError:
-        fail(f"{text!r} is not a number", f"write {what} as 1024 or 0x400")
+        fail(f"{text!r} is not a number", f"write {what} as {example}")
 
 
 def joined(parts: Sequence[str], bits: int) -> int:

@@ -31,7 +31,7 @@ def refusal(capsys: Printed, *arguments: str) -> str:
 
 def proposed(said: str) -> list[str]:
     (line,) = [line for line in said.splitlines() if line.startswith("  fix: use one of ")]
-    return line.removeprefix("  fix: use one of ").split(", ")
+    return line.removeprefix("  fix: use one of ").partition(";")[0].split(", ")
 
 
 @pytest.mark.parametrize("given", ["bar.synk", "shfl_sync", "error[control.nothing]: text", "error[zzz]: text"])

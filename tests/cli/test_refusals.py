@@ -15,7 +15,10 @@ FILES = {
     "bytes.ptx": b"\xff\xfe\x00",
     "empty.ptx": b".version 8.0\n.target sm_90a\n.address_size 64\n",
     "empty.py": b"x = 1\n",
+    "short.ptx": b".version 8.0\n.target sm_90a\n.address_size 64\n.entry k()\n{\n    ret;\n}\n",
 }
+WITHOUT_ROW = "LLVM prints add.s32 for ordinary code and it has no row: nvbackend explain FILE.ptx:LINE explains"
+USAGE_OF_LINT = "usage: nvbackend lint [-h] [--target T] [--json] FILE; nvbackend lint --help explains it"
 
 
 @pytest.fixture
@@ -44,8 +47,22 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["explain", "bytes.ptx:3"], "bytes.ptx is not text", "name a file of PTX and a line of it"),
         (["explain", "empty.ptx:1"], "empty.ptx has no instructions", "name a file that has a function"),
         (["build", "empty.py"], "empty.py has no kernel", "define one at its top level: @nvb.kernel(...)"),
-        (["explain", "empty.ptx"], "empty.ptx names no line", "add the number of one: empty.ptx:20"),
-        (["explain", "empty.ptx:x"], "empty.ptx:x names no line", "add the number of one: empty.ptx:20"),
+        (["explain", "empty.ptx"], "empty.ptx has no instructions", "name a file that has a function"),
+        (["explain", "empty.ptx:x"], "empty.ptx has no instructions", "name a file that has a function"),
+        (["explain", "none.ptx"], "none.ptx cannot be read: No such file or directory", "name a file of PTX"),
+        (["explain", "short.ptx"], "short.ptx names no line", "add the number of one: short.ptx:6"),
+        (["explain", "short.ptx:x"], "short.ptx:x names no line", "add the number of one: short.ptx:6"),
+        (
+            ["draw", "hello"],
+            "'hello' is not a layout, an MMA atom or the spelling of an instruction that nvbackend knows",
+            "use one of those that nvbackend catalogue lists",
+        ),
+        (
+            ["explain", "add.s32"],
+            "'add.s32' is not the spelling of an instruction that nvbackend knows",
+            f"use one of add.sat.s32, add.rz.f32, add.rp.f32, add.rn.f32, add.rm.f32; {WITHOUT_ROW}",
+        ),
+        (["lint"], "the following arguments are required: FILE", USAGE_OF_LINT),
         (["simulate", "empty.ptx"], "empty.ptx has no kernel", "name a file of PTX with an .entry"),
         (["simulate", "none.ptx"], "none.ptx cannot be read: No such file or directory", "name a file of PTX"),
         (["simulate", "bytes.ptx"], "bytes.ptx is not text", "name a file of PTX"),
@@ -86,6 +103,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "2 numbers have 32 bits each",
         ),
         (["encode", "wgmma-desc", "swizzle"], "'swizzle' has no value", "write it as FIELD=VALUE"),
+        (
+            ["encode", "tensor-map", "global_dim=(64,64)"],
+            "'(64' is not a number",
+            "write global_dim as 64,128: numbers with commas alone between them",
+        ),
         (["encode", "idesc", "--kind", "f16", "a=f15"], "a = 'f15' is not an element type", "write it as in a=bf16"),
     ],
 )
@@ -96,6 +118,12 @@ def test_what_is_wrong_and_what_to_write(
     first, second, *_ = capsys.readouterr().err.splitlines()
     assert first.partition("]: ")[2] == problem
     assert second.strip().startswith(f"fix: {fix}")
+
+
+def test_only_ordinary_code_of_ptx_is_said_to_have_no_row(capsys: Printed) -> None:
+    for spelling in ("add.z32", "wgmma.fence.aligned"):
+        assert main(["explain", spelling]) == 2
+        assert "has no row" not in capsys.readouterr().err
 
 
 def test_a_file_of_a_commit_needs_git(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

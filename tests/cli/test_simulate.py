@@ -67,7 +67,9 @@ def test_a_report_and_a_timeline(file: str, tmp_path: Path, capsys: pytest.Captu
     assert "scale by the lines of scale.ptx\n" in printed
     assert f"{picture}\n" in printed and picture.read_text(encoding="utf-8").startswith("<svg ")
     assert main(["simulate", file, *launch, "--timeline", str(tmp_path / "missing" / "scale.svg")]) == 2
-    assert "cli.output" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert "cli.output" in said.err
+    assert not said.out, "it ran before the file was refused"
 
 
 def test_arrays_of_files(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
