@@ -47,7 +47,7 @@ COORDINATE = Rule(
 MODE = Rule(
     id="layout-algebra.mode",
     message="{layout} has no mode {mode}: it has {modes}",
-    fix="name modes 0 to {modes}, the end excluded",
+    fix="name modes below {modes}, counted from 0; the end of a range, which is excluded, may be {modes}",
     why="The layout does not have this mode.",
     reference=_LAYOUT,
 )

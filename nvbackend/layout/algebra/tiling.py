@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, overload
+from typing import Literal, TypeAlias, get_args, overload
 
 from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics.arguments import ARGUMENT
 from nvbackend.layout.algebra.composition import Tiler, complement, composition
 from nvbackend.layout.algebra.inttuple import IntTuple, extents, modes, product, text
 from nvbackend.layout.algebra.layout import Layout, joined, make_ordered_layout, size
@@ -102,7 +103,8 @@ def flat_divide(layout: Layout | ComposedLayout, tiler: Tiler) -> Layout | Compo
     return flat(logical_divide(layout, tiler), tiler)
 
 
-Order: TypeAlias = "IntTuple | Literal['left', 'right']"
+Side: TypeAlias = Literal["left", "right"]
+Order: TypeAlias = "IntTuple | Side"
 """Which mode is walked first: "left" for CuTe's LayoutLeft, "right" for LayoutRight, or the places, as CuTe's Step."""
 
 
@@ -238,5 +240,8 @@ def tile_to_shape(block: Layout | ComposedLayout, shape: IntTuple, order: Order 
 
 def _places(order: Order, count: int) -> IntTuple:
     if isinstance(order, str):
+        if order not in get_args(Side):
+            advice = 'write order="left" or order="right", or the places of the modes, such as order=(2, 1)'
+            ARGUMENT.fail(call="tile_to_shape", problem=f"order is {order!r}", advice=advice)
         return tuple(range(count) if order == "left" else reversed(range(count)))
     return order

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nvbackend.diagnostics import Rule, missing_name, record, user_facing
+from nvbackend.diagnostics.arguments import ARGUMENT
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.copy.load_store import ACCESS_BYTES
 from nvbackend.intrinsics.copy.matrix_move import ROW_BYTES
@@ -200,7 +201,14 @@ def ldmatrix_conflicts(where: AnyLayout | Sequence[int | None], element_bits: in
 
 
 def byte_addresses(layout: AnyLayout, element_bits: int) -> list[float]:
-    """The byte at which each element lies, in the order of the coordinates as one integer; of narrow ones, halves."""
+    """The byte at which each element lies, in the order of the coordinates as one integer; of narrow ones, halves.
+
+    Raises call.argument for elements without bits.
+    """
+    if element_bits < 1:
+        ARGUMENT.fail(
+            call="element_bits", problem=f"an element has {element_bits} bits", advice="give its width: element_bits=16"
+        )
     if isinstance(layout, ComposedLayout) and isinstance(layout.offset, SmemPtr):
         known = layout.offset.bits
         if known is None:

@@ -247,6 +247,8 @@ def desc_layout(
     descriptor.element, descriptor.extent, descriptor.swizzle-mode, descriptor.leading-address.
     PTX ISA 9.7.15.5.1.2; measured on an H200 for wgmma.
     """
+    if not isinstance(major, Major):
+        raise TypeError("the boundary says which")
     plain, kind = Layout(shape), type(descriptor)
     raise_all(operand_faults(major, plain, element, kind))
     form = _form(major, descriptor)

@@ -40,6 +40,8 @@ def gmma_atom(major: Major, swizzle: SwizzleMode, element: ElementType | int) ->
     `Sw<3,4,3> o smem_ptr o (_64,_8):(_1,_64)`. Raises layout-algebra.recast for widths that do not divide a row.
     CUTLASS include/cute/atom/mma_traits_sm90_gmma.hpp; measured on an H200.
     """
+    if not isinstance(major, Major):
+        raise TypeError("the boundary says which")  # any other object would pass for MN
     width = swizzle.bytes * BYTE_BITS
     bits = element if isinstance(element, int) else element.bits
     rows, columns = (Layout(CORE_ROWS, width), Layout(width, 1))
@@ -126,4 +128,6 @@ def check_tile(
     of 16, and half an instruction. Raises tile.mma-atom, tile.swizzle-atom, layout.major, layout.element.
     CUTLASS include/cute/atom/mma_traits_sm90_gmma.hpp (GMMA layout atoms).
     """
+    if not isinstance(major, Major):
+        raise TypeError("the boundary says which")
     raise_all(tile_faults(major, swizzle, element, tile, instruction))

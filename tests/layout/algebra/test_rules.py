@@ -123,6 +123,16 @@ def test_refused(name: str) -> None:
     assert found.location is not None and found.location.file == __file__
 
 
+@pytest.mark.parametrize("order", ["rigth", "", "LEFT"])
+def test_an_order_is_one_of_two_texts(order: str) -> None:
+    """Any other text would pass for one of them."""
+    for block in (Layout((2, 2)), ATOM):
+        with pytest.raises(DiagnosticError, match=rf"tile_to_shape: order is '{order}'") as caught:
+            tile_to_shape(block, (128, 64), order)  # type: ignore[arg-type]
+        (found,) = caught.value.diagnostics
+        assert 'order="left" or order="right"' in found.fix
+
+
 BROKEN = {
     "": (0, "a positive number"),
     "(_64,_8)": (8, "':' and a stride"),

@@ -116,6 +116,8 @@ def test_bytes_of_one_word_are_read_together() -> None:
     [
         (lambda: bank_conflicts(Layout(32), 32, 12), "banks.access", "12 bytes a thread"),
         (lambda: ldmatrix_conflicts(Layout(24, 8), 16, 3), "banks.access", "3 matrices"),
+        (lambda: bank_conflicts(Layout(32), 0), "call.argument", "element_bits: an element has 0 bits"),
+        (lambda: ldmatrix_conflicts(Layout(8), 0, 1), "call.argument", "an element has 0 bits"),
         (lambda: bank_conflicts(Layout(31), 32), "banks.lanes", "31 addresses were given for 32 threads"),
         (lambda: bank_conflicts([0] * 33), "banks.lanes", "33 addresses were given for 32 threads"),
         (lambda: bank_conflicts(Layout(32, 1), 16, 4), "banks.alignment", "thread 1 accesses 4 bytes at 2,"),

@@ -10,7 +10,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import DiagnosticError, ElementType, Major, SwizzleMode, bf16, e4m3, f16, f32, s8, tf32
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.layout import check_tile
+from nvbackend.layout import check_tile, desc_layout, gmma_atom
 from nvbackend.layout.descriptors.tile_atoms import tile_faults
 
 BYTES = {SwizzleMode.NONE: 16, SwizzleMode.B32: 32, SwizzleMode.B64: 64, SwizzleMode.B128: 128}
@@ -95,3 +95,17 @@ def test_the_builder_checks_both_where_it_makes_and_takes_tiles() -> None:
     with k.wgmma.group(), pytest.raises(DiagnosticError) as caught:
         mma.accumulate(mma.accumulator(), a, b)
     assert [found.rule_id for found in caught.value.diagnostics] == ["tile.mma-atom", "tile.mma-atom"]
+
+
+@pytest.mark.parametrize("major", ["K", "MN", None])
+def test_a_major_is_not_its_name(major: object) -> None:
+    """Any other object would pass for one of the two."""
+    swizzled = nvb.SmemDescriptor(0, 16, 1024, 0, SwizzleMode.B128)
+    for call in (
+        lambda: gmma_atom(major, SwizzleMode.B128, f16),
+        lambda: check_tile(major, SwizzleMode.B128, f16, (64, 64), (64, 16)),
+        lambda: desc_layout(major, swizzled, f16, (64, 16)),
+    ):
+        with pytest.raises(DiagnosticError, match="major must be Major, not") as caught:
+            call()
+        assert [found.rule_id for found in caught.value.diagnostics] == ["call.argument"]
