@@ -17,6 +17,8 @@ from nvbackend.simulator.memory import Heap
 from nvbackend.simulator.rules import LAUNCH
 
 _FLOATS = ("f16", "f32", "f64")
+_MAP_BYTES, _MAP_ALIGN = 128, 64
+"""Of a tensor map that is a parameter (PTX ISA 5.5.8)."""
 
 
 @runtime_checkable
@@ -105,7 +107,9 @@ class Binder:
         size = size_of(variable)
         if isinstance(value, np.ndarray) and value.ndim:
             if size != 8:
-                self._fail(f"{variable.name} has {size} bytes, and is given an array", "pass a number or bytes")
+                is_map = size == _MAP_BYTES and (variable.alignment or 0) >= _MAP_ALIGN
+                fix = "pass nvb.TensorMap(element, box).bind(array)" if is_map else "pass a number or bytes"
+                self._fail(f"{variable.name} has {size} bytes, and is given an array", fix)
             return self.address(value).to_bytes(8, "little")
         if isinstance(value, BoundMap):
             data = value.bytes_of(tuple(self.address(one) for one in value.arrays))

@@ -120,7 +120,7 @@ REPORT = Rule(
 STEP = Rule(
     id="simulator.step",
     message="{kernel}: {problem}",
-    fix="ask a launch that has not ended, for what it has",
+    fix="before its end, ask for what it has: its CTAs, warps, variables and bytes",
     why="Only a launch that runs has registers, memory and barriers, and only its own.",
     reference="nvbackend.simulator.SteppedLaunch",
 )

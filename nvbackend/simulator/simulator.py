@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, missing_name, raise_all, user_facing
+from nvbackend.diagnostics.arguments import ARGUMENT
 from nvbackend.ptx import Module, parse, resolve
 from nvbackend.ptx.syntax import Function, Variable
 from nvbackend.simulator import scalar
@@ -49,23 +50,30 @@ class Known:
 
 @user_facing
 class Simulator:
-    """Runs PTX for one target, or for the one that the text is for."""
+    """Runs PTX, as the chip does that the text is for; with a `target`, only texts for that one."""
 
     def __init__(self, target: str | None = None) -> None:
+        if not isinstance(target, str | None):
+            raise TypeError("the boundary says which")
         self.target = target
 
     def __repr__(self) -> str:
         return f"<simulator of {self.target or 'the chip that a text is for'}>"
 
     def load(self, ptx: str, *, source: str = "<ptx>") -> SimulatedModule:
-        """Read and compile a PTX text. Raises ptx.* for all of its lines together.
+        """Read and compile a PTX text. Raises ptx.* for all of its lines together, call.argument for another target.
 
         A kernel with an instruction that the simulator does not know raises simulator.unknown when it is launched, and
         here where no other kernel can be.
         """
         if not isinstance(ptx, str):
             raise TypeError(ptx)  # call.argument of this call, not of the parser's
-        return SimulatedModule(parse(ptx, source), Known())
+        module = parse(ptx, source)
+        if self.target not in (None, module.target[0]):
+            problem = f"the text is for {module.target[0]}, and the simulator for {self.target}"
+            advice = "write Simulator(): it runs each text for the target of that text"
+            ARGUMENT.fail(call="Simulator.load", problem=problem, advice=advice)
+        return SimulatedModule(module, Known())
 
 
 @user_facing

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics.arguments import ARGUMENT
 from nvbackend.simulator.events import Site, Threads
 from nvbackend.simulator.execution import Execution
 from nvbackend.simulator.machine.lanes import WARP
@@ -64,6 +65,8 @@ class SteppedLaunch:
 
         Raises what the launch raises, and simulator.step after the end.
         """
+        if count < 0:
+            ARGUMENT.fail(call="SteppedLaunch.step", problem=f"count={count} leads back", advice="give 0 steps or more")
         for _ in range(count):
             scheduler = self._running()
             with self._execution.guarded():
@@ -79,6 +82,10 @@ class SteppedLaunch:
 
         At least one instruction is executed. False when the launch has ended before. Raises as `step`.
         """
+        if not all(one is None or isinstance(one, (int, np.integer)) for one in (line, ptx_line, cta)):
+            raise TypeError("the boundary says which")  # nothing is equal to it, so the launch would run to its end
+        if cta is not None:
+            self._check("CTA", cta, self._wave.cta_count)
         while self.step():
             site = self.site
             here = (line is None or site.location.line == line) and (ptx_line is None or site.line == ptx_line)
@@ -97,6 +104,8 @@ class SteppedLaunch:
 
         Of a name that several functions declare, the later ones are `name@line`.
         """
+        self._check("CTA", cta, self._wave.cta_count)
+        self._check("warp", warp, self._wave.cta_threads // WARP)
         first = cta * self._wave.cta_threads + warp * WARP
         registers = self._wave.registers
         found: dict[str, NDArray[Any]] = {}
@@ -113,6 +122,7 @@ class SteppedLaunch:
         The builder writes `kernel__tile` for what is named `tile`: both names do.
         `count` elements; None is the whole variable, from an address on all that there is.
         """
+        self._check("CTA", cta, self._wave.cta_count)
         memory = self._wave.memory.shared
         offset, end = (start, memory.shape.size) if isinstance(start, int) else self._variable(start)
         item = np.dtype(dtype).itemsize
@@ -131,12 +141,18 @@ class SteppedLaunch:
         names = ", ".join(one.name for one in self._wave.variables) or "none"
         return self._refuse(f"no variable {name} in shared memory, only {names}")
 
+    def _check(self, kind: str, number: int, count: int) -> None:
+        """Raises simulator.step for a CTA or a warp that does not run now."""
+        if not 0 <= number < count:
+            self._refuse(f"there is no {kind} {number}, only {f'0 to {count - 1}' if count > 1 else f'{kind} 0'}")
+
     def _refuse(self, problem: str) -> NoReturn:
         STEP.fail(kernel=self._execution.launch.kernel, problem=problem)
 
     def barriers(self, *, cta: int = 0) -> list[str]:
         """The state of each mbarrier and named barrier of a CTA."""
         wave = self._wave
+        self._check("CTA", cta, wave.cta_count)
         mbarriers, named = wave.made(Mbarriers), wave.made(Barriers)
         found = [f"{wave.shared_name(place[1])}: {one}" for place, one in mbarriers or () if place[0] == cta]
         return found + [named.text(key) for key in named or () if key[0] == cta and named is not None]

@@ -98,3 +98,38 @@ def test_memory_that_is_not_there(start: str | int, count: int) -> None:
     with pytest.raises(DiagnosticError) as raised:
         started().shared(start, count)
     assert raised.value.diagnostics[0].rule_id == "simulator.step"
+
+
+@pytest.mark.parametrize(
+    "ask", [SteppedLaunch.registers, SteppedLaunch.barriers, lambda one, cta: one.shared("buf", cta=cta)]
+)
+def test_a_cta_that_does_not_run(ask: Any) -> None:
+    for number in (-1, 2):
+        with pytest.raises(DiagnosticError, match=f"there is no CTA {number}, only 0 to 1"):
+            ask(started(ctas=2), cta=number)
+    ask(started(ctas=2), cta=1)
+    with pytest.raises(DiagnosticError, match="there is no CTA 1, only CTA 0"):
+        ask(started(), cta=1)
+
+
+def test_a_warp_that_a_cta_does_not_have() -> None:
+    with pytest.raises(DiagnosticError, match="there is no warp 2, only 0 to 1"):
+        started().registers(warp=2)
+
+
+def test_places_to_run_to() -> None:
+    for given in ({"line": "4"}, {"ptx_line": 2.5}, {"cta": "0"}):
+        launch = started()
+        with pytest.raises(DiagnosticError, match=rf"{next(iter(given))} must be int \| None") as raised:
+            launch.run_until(**given)
+        assert raised.value.diagnostics[0].rule_id == "call.argument"
+        assert not launch.has_ended
+    with pytest.raises(DiagnosticError, match="there is no CTA 1, only CTA 0"):
+        started().run_until(cta=1)
+    assert started().run_until(ptx_line=np.int64(FIRST))
+
+
+def test_steps_lead_on() -> None:
+    with pytest.raises(DiagnosticError, match="count=-1 leads back"):
+        started().step(-1)
+    assert started().step(0)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics.arguments import ARGUMENT
 from nvbackend.simulator.events import Bits
 from nvbackend.simulator.machine.lanes import WARP
 from nvbackend.simulator.machine.wave import Launch, Wave
@@ -103,7 +104,15 @@ def _masked(mask: Callable[[Bits], Bits]) -> Callable[[Wave], Bits]:
 
 @user_facing
 def multiprocessors(target: str) -> int:
-    """How many multiprocessors the chip of a target has."""
+    """How many multiprocessors the chip of a target has, such as "sm_90a" (call.argument for another text)."""
+    if not re.fullmatch(r"sm_\d{2,3}[af]?", target):
+        advice = 'write it as PTX does: multiprocessors("sm_90a")'
+        ARGUMENT.fail(call="multiprocessors", problem=f"{target!r} is not the name of a target", advice=advice)
+    return _count(target)
+
+
+def _count(target: str) -> int:
+    """The same of any target that a PTX text may name."""
     number = re.match(r"sm_(\d+)", target)
     return _SMS.get(int(number[1]) if number else 90, 132)
 
@@ -120,8 +129,8 @@ _PLAIN: dict[str, Callable[[Wave], Bits]] = {
     "%cluster_ctarank": lambda wave: (_ctas(wave) % wave.cluster_size).astype(np.uint32),
     "%cluster_nctarank": lambda wave: _everywhere(wave, wave.cluster_size),
     "%is_explicit_cluster": lambda wave: np.full(wave.size, wave.launch.clustered),
-    "%smid": lambda wave: _cta_numbers(wave) % np.uint32(multiprocessors(wave.launch.target)),
-    "%nsmid": lambda wave: _everywhere(wave, multiprocessors(wave.launch.target)),
+    "%smid": lambda wave: _cta_numbers(wave) % np.uint32(_count(wave.launch.target)),
+    "%nsmid": lambda wave: _everywhere(wave, _count(wave.launch.target)),
     "%gridid": lambda wave: np.ones(wave.size, np.uint64),
     "%lanemask_eq": _masked(lambda bit: bit),
     "%lanemask_lt": _masked(lambda bit: bit - _ONE),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nvbackend import DiagnosticError
-from nvbackend.simulator import Simulator
+from nvbackend.simulator import Simulator, multiprocessors
 
 HEAD = ".version 9.0\n.target sm_90a\n.address_size 64\n"
 GOOD = (
@@ -26,6 +26,35 @@ DONE: bar.sync 0; ret; }
 def test_what_is_loaded_is_a_text(given: object) -> None:
     with pytest.raises(DiagnosticError, match=r"call\.argument.*Simulator\.load: ptx must be str, not "):
         Simulator().load(given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("target", ["sm_90", "sm_9", "hello", ""])
+def test_a_simulator_of_a_target_runs_texts_for_that_one(target: str) -> None:
+    with pytest.raises(DiagnosticError, match=f"the text is for sm_90a, and the simulator for {target}") as raised:
+        Simulator(target).load(HEAD + GOOD)
+    assert "Simulator()" in raised.value.diagnostics[0].fix
+    assert Simulator("sm_90a").load(HEAD + GOOD).kernels == ("good",)
+
+
+@pytest.mark.parametrize("target", [90, b"sm_90a"])
+def test_a_target_is_a_text(target: object) -> None:
+    with pytest.raises(DiagnosticError, match=r"target must be str \| None"):
+        Simulator(target)  # type: ignore[arg-type]
+
+
+def test_multiprocessors_are_those_of_a_target() -> None:
+    assert [multiprocessors(name) for name in ("sm_80", "sm_90a", "sm_100f", "sm_120")] == [108, 132, 148, 188]
+    for name in ("hello", "sm_9", "90", "sm_90b"):
+        with pytest.raises(DiagnosticError, match=f"'{name}' is not the name of a target"):
+            multiprocessors(name)
+
+
+def test_a_parameter_that_is_a_tensor_map() -> None:
+    kernel = ".visible .entry k(.param .align {align} .b8 x[128]) {{ ret; }}\n"
+    for align, fix in ((64, "pass nvb.TensorMap(element, box).bind(array)"), (8, "pass a number or bytes")):
+        with pytest.raises(DiagnosticError, match="x has 128 bytes, and is given an array") as raised:
+            Simulator().load(HEAD + kernel.format(align=align)).launch("k", args=[np.zeros((64, 64), np.float16)])
+        assert raised.value.diagnostics[0].fix == fix
 
 
 def test_a_kernel_that_is_not_known_leaves_the_others() -> None:
