@@ -16,7 +16,7 @@ from llvmlite import ir
 
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.python_exits import python_exit
-from nvbackend.builder.scopes.rebound import Holding, holdings, rebound
+from nvbackend.builder.scopes.rebound import Holding, advice_for, holdings, rebound
 from nvbackend.builder.thread_tables.tables import ThreadSet
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, MissingAttribute, caller_location
 from nvbackend.diagnostics.classes.dataclass import dataclass
@@ -177,15 +177,8 @@ class _Block(AbstractContextManager[Yielded]):
         here = caller_location()
         callers = here.callers if here is not None else ()
         place = Location(frame.f_code.co_filename, bound.target.line, frame.f_code.co_name, callers)
-        kind, text = type(bound.before).__name__, bound.text
-        made = "" if kind == "Variable" else f"make it a variable before the block, {text} = k.var(...), and "
-        advice = f"{made}set it inside: {text}.set(...)"
-        if kind == "Address":
-            advice = (
-                f"keep the offset in a variable: at = k.var(0) before the block, at += ... inside, and ({text} + at)"
-            )
         when = "after it" if bound.target.is_read_after else "in the next round, as it was before"
-        rules.REBOUND.fail(at=place, name=text, block=region.describe(), when=when, advice=advice)
+        rules.REBOUND.fail(at=place, name=bound.text, block=region.describe(), when=when, advice=advice_for(bound))
 
     def _left(self, region: Region) -> Diagnostic | None:
         """control.left where Python leaves the block by `return`, `break` or `continue`."""

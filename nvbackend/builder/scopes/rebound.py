@@ -17,16 +17,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import CodeType, FrameType
 from typing import Any, Protocol
 
+from nvbackend.builder.scopes.carried import carried
+from nvbackend.builder.scopes.name_uses import Assigned, assigned, first_use
 from nvbackend.builder.scopes.python_exits import SCOPES, Position, following, nodes, position
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.diagnostics.diagnostic import AT_RUN_TIME
 from nvbackend.diagnostics.location import source_lines
 
 _MISSING = object()
-_BRANCHES = (ast.If, ast.While, ast.Try, ast.TryStar, ast.Match, ast.With, ast.AsyncWith, ast.AsyncFor)
-"""Statements whose bodies may be left out, or have threads of their own."""
-_TAKERS = {name: ["read"] for name in ("enumerate", "list", "reversed", "sum", "tuple", "zip")} | {"len": []}
-"""Functions of Python: how they use the entries of a container."""
+_NUMBERS = ("int", "float", "bool")
 
 
 class Block(Protocol):
@@ -35,22 +34,6 @@ class Block(Protocol):
     open: bool
     exit_block: Any
     rounds: tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Assigned:
-    """What a block assigns to: the name `base`, `base.attribute`, or `base[index]` (None for an index of run time)."""
-
-    base: str
-    text: str
-    line: int
-    attribute: str | None = None
-    is_entry: bool = False
-    index: Any = None
-    reads_first: bool = False
-    """Whether the block reads it before it assigns to it."""
-    is_read_after: bool = True
-    """Whether it is read after the block; else its last statement in the block sets it, for a next round alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +77,33 @@ def rebound(frame: FrameType, held: Sequence[Holding], region: Block) -> Rebound
             continue
         for key, before in held_before.entries.items():
             after = now.entries.get(key, _MISSING)
-            if after is not before and _is_value(before) and _is_taken(after, target):
+            if after is not before and _is_other(before, after, target):
                 text = f"{target.base}[{key!r}]" if target.is_entry else target.text
                 return Rebound(target, text, before)
     return None
 
 
-def _is_taken(after: object, target: Assigned) -> bool:
-    """Whether what a target is bound to now is taken for what a run of the block gives."""
-    if _is_address(after) or not target.is_read_after:
-        return _is_value(after)
-    return type(after) in (int, float, bool) or _lives(after)
+def advice_for(bound: Rebound) -> str:
+    """What to write in place of the assignment."""
+    kind, text = type(bound.before).__name__, bound.text
+    if bound.target.alternates and kind not in (*_NUMBERS, *AT_RUN_TIME):
+        return (
+            f"put what is taken in turns into one allocation, and step into it in each round: {text} + index % 2 * size"
+        )
+    if kind == "Address":
+        return f"keep the offset in a variable: at = k.var(0) before the block, at += ... inside, and ({text} + at)"
+    made = "" if kind == "Variable" else f"make it a variable before the block, {text} = k.var(...), and "
+    return f"{made}set it inside: {text}.set(...)"
+
+
+def _is_other(before: object, after: object, target: Assigned) -> bool:
+    """Whether what a target is bound to now is taken for what a run of the block gives, in place of what it was."""
+    if target.is_read_after:
+        taken = _is_value(after) if _is_address(after) else type(after).__name__ in _NUMBERS or _lives(after)
+        return taken and _is_value(before)
+    if target.attribute is not None or target.is_entry:  # what is not of the block may be read by another name
+        return _is_value(before) and _is_value(after) and not _is_address(after) and not _lives(after)
+    return target.alternates or (_is_value(before) and _is_value(after))
 
 
 def _has_a_next_round(region: Block) -> bool:
@@ -180,13 +179,13 @@ def _by_place(text: str) -> dict[Position, tuple[Assigned, ...]]:
 
 
 def _read_after(node: ast.With, around: Sequence[ast.AST]) -> Iterator[Assigned]:
-    yield from _carried(node, around)
-    for target in _assigned(node.body):
+    yield from carried(node, around)
+    for target in assigned(node.body):
         child: ast.AST = node
         for parent in reversed(around):
-            use = _first_use(following(parent, child), target)
+            use = first_use(following(parent, child), target)
             if use == "read":
-                first = _first_use(node.body, target)
+                first = first_use(node.body, target)
                 yield Assigned(
                     target.base,
                     target.text,
@@ -201,167 +200,6 @@ def _read_after(node: ast.With, around: Sequence[ast.AST]) -> Iterator[Assigned]
             child = parent
 
 
-def _carried(node: ast.With, around: Sequence[ast.AST]) -> Iterator[Assigned]:
-    """The name that the last statement of a block sets, that the block reads before, and nothing reads after it."""
-    *before, last = node.body
-    targets = last.targets if isinstance(last, ast.Assign) else [last.target] if isinstance(last, ast.AugAssign) else []
-    if len(targets) != 1 or not isinstance(targets[0], ast.Name) or any(map(_is_repeated, around)):
-        return
-    target = Assigned(targets[0].id, targets[0].id, targets[0].lineno, reads_first=True, is_read_after=False)
-    scope = next((each for each in reversed(around) if isinstance(each, SCOPES)), None)
-    if scope is None or _first_use(before, target) != "read":
-        return
-    end = node.end_lineno or node.lineno
-    later = (each for each in ast.walk(scope) if _is_base(each, target) and getattr(each, "lineno", 0) > end)
-    inner = (each for each in ast.walk(scope) if each is not scope and isinstance(each, (*SCOPES, ast.Lambda)))
-    if not any(later) and not any(_mentions(each, target) for each in inner):
-        yield target
-
-
-def _is_repeated(node: ast.AST) -> bool:
-    """Whether Python may come to what is in it again."""
-    return isinstance(node, (ast.For, ast.AsyncFor, ast.While))
-
-
 def _is_with(node: ast.AST) -> bool:
     """Whether what follows it may have other threads."""
     return isinstance(node, (ast.With, ast.AsyncWith))
-
-
-def _assigned(statements: Sequence[ast.stmt]) -> Iterator[Assigned]:
-    """What statements assign to, those of functions in them left out."""
-    for statement in statements:
-        if isinstance(statement, SCOPES):
-            continue
-        if isinstance(statement, ast.Assign):
-            for target in statement.targets:
-                yield from _bounds(target)
-        if isinstance(statement, ast.AugAssign):
-            yield from _bounds(statement.target)
-        for name in ("body", "orelse", "finalbody"):
-            yield from _assigned(getattr(statement, name, ()))
-
-
-def _bounds(target: ast.expr) -> Iterator[Assigned]:
-    match target:
-        case ast.Tuple(elts=parts) | ast.List(elts=parts):
-            for part in parts:
-                yield from _bounds(part)
-        case ast.Name(id=name):
-            yield Assigned(name, name, target.lineno)
-        case ast.Attribute(value=ast.Name(id=name), attr=attribute):
-            yield Assigned(name, f"{name}.{attribute}", target.lineno, attribute)
-        case ast.Subscript(value=ast.Name(id=name), slice=index):
-            yield Assigned(name, ast.unparse(target), target.lineno, is_entry=True, index=_constant(index))
-        case _:
-            pass
-
-
-def _constant(index: ast.expr) -> Any:
-    try:
-        return ast.literal_eval(index)
-    except ValueError:
-        return None
-
-
-def _first_use(statements: Sequence[ast.stmt], target: Assigned) -> str | None:
-    """How the first of the statements that has it uses it: "read", "written", or "" where that is not certain."""
-    for statement in statements:
-        use = _use(statement, target)
-        if use is not None:
-            return use
-    return None
-
-
-def _use(statement: ast.stmt, target: Assigned) -> str | None:
-    match statement:
-        case ast.Assign(targets=written, value=value):
-            parts: list[ast.AST] = [value, *written]
-        case ast.AugAssign(target=written, value=value):
-            if _of_expressions([written], target) == "written":
-                return "read"  # and written
-            parts = [value, written]
-        case ast.For(target=written_by, iter=iterated, body=body):
-            if target.is_entry and _is_base(iterated, target):
-                return "read"
-            use = _of_expressions([iterated, written_by], target)
-            return use if use is not None else _first_use(body, target)
-        case ast.If(test=head) | ast.While(test=head):
-            parts = [head]
-        case ast.With(items=items):
-            parts = [item.context_expr for item in items]
-        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-            return "" if _mentions(statement, target) else None
-        case _ if isinstance(statement, _BRANCHES):
-            parts = []
-        case _:
-            parts = list(ast.iter_child_nodes(statement))
-    use = _of_expressions(parts, target)
-    if use is None and isinstance(statement, _BRANCHES) and _mentions(statement, target):
-        return ""
-    return use
-
-
-def _is_base(node: ast.AST, target: Assigned) -> bool:
-    return isinstance(node, ast.Name) and node.id == target.base
-
-
-def _mentions(node: ast.AST, target: Assigned) -> bool:
-    return any(_is_base(each, target) for each in ast.walk(node))
-
-
-def _of_expressions(parts: Sequence[ast.AST], target: Assigned) -> str | None:
-    for part in parts:
-        uses = set(_uses(part, target))
-        if uses:
-            return next(use for use in ("", "read", "written") if use in uses)
-    return None
-
-
-def _uses(node: ast.AST, target: Assigned) -> Iterator[str]:
-    """How an expression uses it, in no order."""
-    if isinstance(node, ast.Lambda):
-        uses: Sequence[str] | None = [""] if _mentions(node, target) else []
-    else:
-        uses = (_uses_of_entry if target.is_entry else _uses_of_name)(node, target)
-    if uses is not None:
-        yield from uses
-        return
-    for child in ast.iter_child_nodes(node):
-        yield from _uses(child, target)
-
-
-def _uses_of_name(node: ast.AST, target: Assigned) -> Sequence[str] | None:
-    """The uses of a name or an attribute by this node; None where its children say."""
-    match node:
-        case ast.Attribute(value=ast.Name(id=target.base), attr=attribute, ctx=context) if target.attribute is not None:
-            return [_how(context)] if target.attribute == attribute else []
-        case ast.Name(id=target.base, ctx=context):
-            return [_how(context) if target.attribute is None else ""]
-    return None
-
-
-def _uses_of_entry(node: ast.AST, target: Assigned) -> Sequence[str] | None:
-    """The same of an entry, which is read by its index, by one of the build, and by what takes all of the container."""
-    match node:
-        case ast.Subscript(value=ast.Name(id=target.base), slice=index, ctx=context):
-            return _uses_by_index(_constant(index), context, target)
-        case ast.Starred(value=ast.Name(id=target.base), ctx=ast.Load()):
-            return ["read"]
-        case ast.Call(func=ast.Name(id=name), args=arguments) if any(_is_base(each, target) for each in arguments):
-            return _TAKERS.get(name, [""])
-        case ast.Name(id=target.base):
-            return [""]
-    return None
-
-
-def _uses_by_index(key: Any, context: ast.expr_context, target: Assigned) -> list[str]:
-    if key is None:
-        return ["read" if isinstance(context, ast.Load) else ""]
-    if key == target.index:
-        return [_how(context)]
-    return [""] if target.index is None else []
-
-
-def _how(context: ast.expr_context) -> str:
-    return "read" if isinstance(context, ast.Load) else "written"

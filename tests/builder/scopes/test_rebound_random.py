@@ -150,24 +150,57 @@ def assigned(body: Sequence[Statement]) -> Iterator[str]:
         yield from assigned(each.body if each.kind != "def" else ())
 
 
+def carried(body: list[Statement], rest: Sequence[Statement], program: list[Statement]) -> Iterator[str]:
+    """The places that a loop's body reads, sets once or at its end, and that nothing reads after that."""
+    every = [*assigned(body)]
+    for each, before, later in in_order(body, [], []):
+        for place in each.writes:
+            is_hidden = hides(program, place[0])
+            after = [*later, *rest] if len(place) == 1 else later
+            once = every.count(place) == 1 or each is body[-1]
+            if once and first_use(before, place) == "read" and not mentions(after, place[0]) and not is_hidden:
+                yield place
+
+
+def in_order(
+    body: list[Statement], before: list[Statement], later: list[Statement]
+) -> Iterator[tuple[Statement, list[Statement], list[Statement]]]:
+    for place, each in enumerate(body):
+        earlier, rest = [*before, *body[:place]], [*body[place + 1 :], *later]
+        if each.kind in ROUNDS:
+            yield from in_order(each.body, earlier, rest)
+        elif not each.kind:
+            yield each, earlier, rest
+
+
+def hides(body: Sequence[Statement], name: str) -> bool:
+    """Whether a function has the name."""
+    return any(
+        (each.kind == "def" and mentions(each.body, name))
+        or ("lambda" in each.whole and name == "v")
+        or hides(each.body, name)
+        for each in body
+    )
+
+
 class Run:
     """One run of a program: at the end of each block, what is said and what the model expects."""
 
     def __init__(self, rng: random.Random, program: list[Statement]) -> None:
-        self.rng = rng
+        self.rng, self.program = rng, program
         self.regions = [SimpleNamespace(open=True)]
-        self.blocks = self.each_block(program, [])
+        self.blocks = self.each_block(program, [], [])
         self.judged: list[tuple[str | None, set[str]]] = []
 
     def each_block(
-        self, body: Sequence[Statement], after: list[Statement]
-    ) -> Iterator[tuple[Statement, list[Statement]]]:
-        """The blocks in the order of the run, and what follows each where the same threads come."""
+        self, body: Sequence[Statement], after: list[Statement], later: list[Statement]
+    ) -> Iterator[tuple[Statement, list[Statement], list[Statement]]]:
+        """The blocks in the order of the run, what follows each where the same threads come, and all that does."""
         for place, each in enumerate(body):
-            rest = [*body[place + 1 :], *after]
+            rest, every = [*body[place + 1 :], *after], [*body[place + 1 :], *later]
             if each.kind in ROUNDS:
-                yield from [(each, rest)] * (2 if each.second else 1)
-            yield from self.each_block(each.body, rest if each.kind == "if" else [])
+                yield from [(each, rest, every)] * (2 if each.second else 1)
+            yield from self.each_block(each.body, rest if each.kind == "if" else [], every)
 
     def new(self) -> Value:
         kind = Tile if self.rng.random() < 0.1 else Value
@@ -175,14 +208,16 @@ class Run:
         return kind(region, self.rng.randrange(2))
 
     def block(self, kind: str) -> Block:
-        statement, rest = next(self.blocks)
+        statement, rest, later = next(self.blocks)
         assert kind in (statement.kind, statement.second)
-        return Block(self, kind, statement, rest)
+        return Block(self, kind, statement, rest, later)
 
 
 class Block:
-    def __init__(self, run: Run, kind: str, statement: Statement, rest: list[Statement]) -> None:
-        self.run, self.kind, self.statement, self.rest = run, kind, statement, rest
+    def __init__(
+        self, run: Run, kind: str, statement: Statement, rest: list[Statement], later: list[Statement]
+    ) -> None:
+        self.run, self.kind, self.statement, self.rest, self.later = run, kind, statement, rest, later
         loop = kind != "condition"
         rounds = tuple(SimpleNamespace(constant=number) for number in ROUNDS[kind])
         self.region = SimpleNamespace(open=True, exit_block=object() if loop else None, rounds=rounds)
@@ -213,6 +248,17 @@ class Block:
                 continue  # what is of the block is refused where it is used
             is_read = first_use(self.rest, place) == "read"
             if is_read and (not rounds or first_use(self.statement.body, place) == "read"):
+                yield place
+        yield from self.carried(after, same_list)
+
+    def carried(self, after: dict[str, Any], same_list: bool) -> Iterator[str]:
+        if self.kind in ("condition", "no round"):
+            return
+        for place in carried(self.statement.body, self.later, self.run.program):
+            old, new = self.before[place], after[place]
+            if new is old or region_of(old) is None or region_of(new) is None or (place[0] == "v" and not same_list):
+                continue
+            if len(place) == 1 or not region_of(new).open:
                 yield place
 
 
