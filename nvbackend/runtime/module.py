@@ -21,7 +21,7 @@ from nvbackend.runtime.arguments.binder import Binder, Bound
 from nvbackend.runtime.device import CudaDevice, Device, check_architecture, check_resources, runs_on
 from nvbackend.runtime.driver import driver_errors, no_gpu_reason
 from nvbackend.runtime.launch import Grid, Launches, LaunchRecord, PreparedLaunch, is_argument, watch
-from nvbackend.runtime.rules import DEVICE_NAME, GRID, LOAD_FAILED, NOT_COMPILED, SIMULATOR_OPTION
+from nvbackend.runtime.rules import DEVICE_NAME, GRID, LOAD_FAILED, NOT_COMPILED, SIMULATOR_OPTION, how_to_load
 from nvbackend.runtime.simulated import SimulatedBinder, SimulatedDevice, places_of, promised, say_where
 from nvbackend.runtime.streams import CU_STREAM_PER_THREAD, stream_handle
 from nvbackend.signature import Signature, TensorMap
@@ -346,7 +346,7 @@ def load(
 def _load(compiled: Compiled, device: Device | str | None, options: Mapping[str, Any]) -> LoadedKernel:
     """One kernel."""
     if not all(hasattr(compiled, name) for name in ("signature", "target", "ptx", "cubin")):
-        NOT_COMPILED.fail(given=with_article(describe(compiled)))
+        NOT_COMPILED.fail(given=with_article(describe(compiled)), fix=how_to_load(compiled))
     device = chosen_device(device, compiled, options)
     if hasattr(compiled, "variants") and not isinstance(device, SimulatedDevice):
         compiled = _suited(compiled, device.limits.capability)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from nvbackend.diagnostics import Rule
 
 _EXECUTION_CONFIGURATION = "CUDA C++ Programming Guide, Execution Configuration"
@@ -47,7 +49,7 @@ LOAD_FAILED = Rule(
 NOT_COMPILED = Rule(
     id="launch.not-compiled",
     message="{given} is not a compiled kernel",
-    fix="compile it first: nvb.runtime.load(kernel.compile())",
+    fix="{fix}",
     why="compile() makes the code to load: PTX and cubin.",
     reference="docs/guide.md, Building and launching",
 )
@@ -189,3 +191,14 @@ ASSERTION = Rule(
     why="The kernel says itself that it cannot go on; the hardware ends the launch with an error that names no line.",
     reference="docs/guide.md, Debugging; CUDA C++ Programming Guide, Assertion",
 )
+
+
+def how_to_load(given: object) -> str:
+    """What to write for an object that is not a compiled kernel."""
+    if isinstance(given, str) and ".version" in given:
+        return "run a text of PTX in the simulator: nvb.simulator.Simulator().load(text)"
+    if isinstance(given, str | os.PathLike):
+        return (
+            f"read the file that compiled.save(path) wrote: nvb.runtime.load(nvb.load_compiled({os.fspath(given)!r}))"
+        )
+    return "compile it first: nvb.runtime.load(kernel.compile())"

@@ -13,6 +13,7 @@ from nvbackend.diagnostics.arguments import ARGUMENT
 from nvbackend.diagnostics.classes.brief import short_repr
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.runtime.driver import bindings, call, no_gpu_reason
+from nvbackend.runtime.launch import PreparedLaunch
 from nvbackend.runtime.rules import NO_GPU, TIMING
 from nvbackend.runtime.streams import stream_handle
 
@@ -93,13 +94,17 @@ class CheckedClock:
         return time
 
 
+A_CLOCK = "an object with mark() and milliseconds(start, end)"
+"""What tells the time where the device does not."""
+
+
 def check_clock(call: str, clock: object) -> None:
     """call.argument for a class, and for an object that lacks one of the methods of a clock."""
     if isinstance(clock, type):
         problem, advice = f"clock is the class {clock.__name__}", f"pass an object of it: clock={clock.__name__}()"
         ARGUMENT.fail(call=call, problem=problem, advice=advice)
     if not all(callable(getattr(clock, method, None)) for method in ("mark", "milliseconds")):
-        advice = "pass an object with mark() and milliseconds(start, end)"
+        advice = f"pass {A_CLOCK}"
         ARGUMENT.fail(call=call, problem=f"clock is {printed(clock)}", advice=advice)
 
 
@@ -129,6 +134,9 @@ def time_launches(
     if not isinstance(functions, Mapping) or not functions:
         TIMING.fail(problem=f"{functions=}")
     check_rounds(rounds, repeats, warmup)
+    for name, function in functions.items():
+        if isinstance(function, PreparedLaunch):
+            ARGUMENT.fail(call="time_launches", problem=f"{name!r} is a prepared launch", advice="pass prepared.run")
     if clock is not None:
         check_clock("time_launches", clock)
     own = EventClock(stream) if clock is None else None

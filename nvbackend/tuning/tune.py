@@ -14,13 +14,14 @@ from nvbackend.diagnostics import DiagnosticError, printed, record, user_facing
 from nvbackend.diagnostics.arguments import ARGUMENT
 from nvbackend.diagnostics.classes.brief import short_repr
 from nvbackend.diagnostics.classes.dataclass import dataclass
+from nvbackend.diagnostics.misfits import short
 from nvbackend.diagnostics.spelling import unknown_argument
 from nvbackend.runtime.device import Device
 from nvbackend.runtime.driver import no_gpu_reason
 from nvbackend.runtime.launch import PreparedLaunch
 from nvbackend.runtime.module import SIMULATOR, LoadedKernel
 from nvbackend.runtime.simulated import SimulatedDevice
-from nvbackend.runtime.timing import Clock, Timing, check_clock, check_rounds
+from nvbackend.runtime.timing import A_CLOCK, Clock, Timing, check_clock, check_rounds
 from nvbackend.tuning.measuring import CALL, Measuring, built, in_order
 from nvbackend.tuning.progress import Steps
 
@@ -129,7 +130,7 @@ def _check_calls(prepare: object, check: object, executor: object) -> None:
 def _check_values(key: object, options: Mapping[str, Any]) -> None:
     if not _is_plain(key):
         advice = "pass None, Python's own numbers, texts, or a tuple of these, such as key=(m, n, k)"
-        ARGUMENT.fail(call=CALL, problem=f"key is {printed(key)}", advice=advice)
+        ARGUMENT.fail(call=CALL, problem=f"key is {short(key)}", advice=advice)
     for name in options:
         if name not in OPTIONS:
             shown = ", ".join(f"{option}=..." for option in ("cache", *OPTIONS))
@@ -148,9 +149,10 @@ def _check_clock(device: Device | str | None, clock: Clock | None) -> None:
         check_clock(CALL, clock)
         return
     if isinstance(device, SimulatedDevice) or (isinstance(device, str) and device == SIMULATOR):
-        advice = "pass a clock, or leave the device out on a machine with a GPU"
+        advice = f"pass a clock, {A_CLOCK}, or leave the device out on a machine with a GPU"
         ARGUMENT.fail(call=CALL, problem="the simulator has no time to measure", advice=advice)
     reason = no_gpu_reason()
     if reason is not None:
-        advice = f'run on a machine with an NVIDIA GPU and its driver; to try it, pass device="{SIMULATOR}" and a clock'
+        advice = "run on a machine with an NVIDIA GPU and its driver"
+        advice += f'; to try it, pass device="{SIMULATOR}" and a clock, {A_CLOCK}'
         ARGUMENT.fail(call=CALL, problem=f"there is no GPU to measure on: {reason}", advice=advice)

@@ -192,7 +192,7 @@ def more_threads_than_its_registers_allow():
 
 @program("launch.not-compiled")
 def kernel_that_was_not_compiled():
-    kernel = "gemm"  # breaks
+    kernel = signature()  # breaks
     kernel = FakeCompiled(signature())  # keeps
     runtime.load(kernel, device=FakeDevice())
 

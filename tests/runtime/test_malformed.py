@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from nvbackend import Pointer, TensorMap, f32, f64, i32, runtime
+from nvbackend import DiagnosticError, Pointer, TensorMap, f32, f64, i32, runtime
 from nvbackend.signature import Scalar
 from tests.support.runtime import FakeArray, FakeCompiled, FakeDevice, rules, signature
 
@@ -65,14 +67,34 @@ def test_numbers_that_are_no_streams(stream) -> None:
     assert rules(lambda: loaded().launch(1, stream=stream)) == ["launch.stream"]
 
 
-@pytest.mark.parametrize("given", [None, "gemm", signature()])
-def test_what_was_not_compiled(given) -> None:
-    assert rules(lambda: runtime.load(given, device=FakeDevice())) == ["launch.not-compiled"]
+@pytest.mark.parametrize(
+    ("given", "fix"),
+    [
+        (None, "nvb.runtime.load(kernel.compile())"),
+        (signature(), "nvb.runtime.load(kernel.compile())"),
+        ("gemm.nvb", "nvb.runtime.load(nvb.load_compiled('gemm.nvb'))"),
+        (Path("a") / "gemm.nvb", "nvb.runtime.load(nvb.load_compiled('a/gemm.nvb'))"),
+        (".version 8.0\n.target sm_80", "nvb.simulator.Simulator().load(text)"),
+    ],
+)
+def test_what_was_not_compiled(given, fix: str) -> None:
+    with pytest.raises(DiagnosticError) as caught:
+        runtime.load(given, device=FakeDevice())
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == "launch.not-compiled"
+    assert found.fix.endswith(fix)
 
 
 @pytest.mark.parametrize("options", [{"rounds": 0}, {"repeats": 0}, {"warmup": -1}])
 def test_nothing_to_measure(options) -> None:
     assert rules(lambda: runtime.time_launches({"a": list}, **options)) == ["launch.timing"]
+
+
+def test_a_prepared_launch_is_timed_by_its_method() -> None:
+    prepared = loaded().prepare(1)
+    with pytest.raises(DiagnosticError, match="'a' is a prepared launch") as caught:
+        runtime.time_launches({"a": prepared})
+    assert caught.value.diagnostics[0].fix == "pass prepared.run"
 
 
 def test_nothing_to_time() -> None:

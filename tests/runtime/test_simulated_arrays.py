@@ -136,6 +136,22 @@ def test_bytes_in_the_other_order_are_numbers_of_no_parameter(doubled: nvb.runti
         simulated_bytes(nvb.TensorMap(nvb.f32, box=(8, 8)), np.zeros((32, 32), ">f4"), 0)
 
 
+def test_an_argument_is_named_by_its_own_type() -> None:
+    """Not by that of the description that is made of an array of NumPy."""
+
+    @nvb.kernel("sm_80", threads=32)
+    def filled(k: nvb.KernelBuilder, x: nvb.Pointer[nvb.f32], n: nvb.i32) -> None:
+        x[k.thread_id()] = n.to(nvb.f32)
+
+    x = np.zeros(32, np.float32)
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        nvb.runtime.load(filled.compile(assemble=False), device="simulator").launch(1, 3, x)
+    assert [found.message for found in caught.value.diagnostics] == [
+        "argument x is an int; the parameter is an array of f32",
+        "argument n is a numpy.ndarray; the parameter is a scalar of s32",
+    ]
+
+
 def test_a_matrix_of_numpy_is_an_array(doubled: nvb.runtime.LoadedKernel) -> None:
     """Its `reshape(-1)` has two axes."""
     x, out = np.arange(32, dtype=np.float32).view(np.matrix), np.zeros(32, np.float32)

@@ -259,8 +259,10 @@ def read_other(argument: Any, stream: int) -> DeviceArray | None:
 
 
 def describe(argument: object) -> str:
-    """The type of `argument` as people write it: numpy.ndarray, torch.Tensor, int."""
+    """The type of `argument` as people write it: numpy.ndarray, torch.Tensor, int; of an array, that of its owner."""
     kind = type(argument)
+    if isinstance(argument, DeviceArray) and argument.owner is not None:
+        kind = type(argument.owner)
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__.split('.')[0]}.{kind.__name__}"
 
 
