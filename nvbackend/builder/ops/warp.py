@@ -52,7 +52,9 @@ class Warp(Noun):
         named = as_value(self._k, members, u32)
         here = self._k.execution.here()
         if isinstance(named.constant, int) and here is not None and here.is_exact:
-            check_members(row.ptx, named.constant, here.exact)
+            check_members(row.ptx, dict.fromkeys(here.exact, named.constant))
+        elif named.constant is None:
+            check_members(row.ptx, self._k.execution.numbers_here(named.ir))
         return named
 
     @overload

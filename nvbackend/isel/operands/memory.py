@@ -5,7 +5,8 @@ It is visible at the call, and neither LLVM nor ptxas tell.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import NoReturn
 
 from nvbackend.diagnostics import Rule
 from nvbackend.diagnostics.diagnostic import with_article
@@ -162,25 +163,26 @@ def check_exchange(mode: str, lane: int | None, width: int) -> None:
         EXCHANGE.fail(mode=mode, what=f"lane {lane} of a warp", advice=f"0 to {WARP_SIZE - 1}")
 
 
-def check_members(instruction: str, members: int, executing: Sequence[int]) -> None:
-    """Raises warp.members where the lanes of a warp that execute it are not the `members`.
+def check_members(instruction: str, masks: Mapping[int, int]) -> None:
+    """Raises warp.members where the lanes of a warp that execute it are not the members, by the mask of each thread.
 
     Where all lanes are named, convergence.warp reports those that do not come.
     """
-    named = {
-        first + lane
-        for first in {thread - thread % WARP_SIZE for thread in executing}
-        for lane in range(WARP_SIZE)
-        if members >> lane & 1
-    }
-    silent = set[int]() if members == ALL_LANES else named.difference(executing)
-    others = {
-        "executes it, and is not among": set(executing) - named,
-        "never comes here, and is among": silent,
-    }
-    for problem, lanes in others.items():
-        if lanes:
-            MEMBERS.fail(instruction=instruction, lane=min(lanes) % WARP_SIZE, problem=problem, members=f"{members:#x}")
+    for thread, mask in masks.items():
+        if not mask >> thread % WARP_SIZE & 1:
+            _not_members(instruction, thread, "executes it, and is not among", mask)
+    for thread, mask in masks.items():
+        first = thread - thread % WARP_SIZE
+        for other in (first + lane for lane in range(WARP_SIZE) if mask >> lane & 1):
+            if other not in masks and mask & ALL_LANES != ALL_LANES:
+                _not_members(instruction, other, "never comes here, and is among", mask)
+            if (masks.get(other, mask) ^ mask) & ALL_LANES:
+                problem = f"names the members {masks[other] & ALL_LANES:#x}, and is among"
+                _not_members(instruction, other, problem, mask)
+
+
+def _not_members(instruction: str, thread: int, problem: str, members: int) -> NoReturn:
+    MEMBERS.fail(instruction=instruction, lane=thread % WARP_SIZE, problem=problem, members=f"{members & ALL_LANES:#x}")
 
 
 def check_sender(instruction: str, mode: str, lane: int, width: int, members: int) -> None:

@@ -95,6 +95,46 @@ def test_some_warp_may_have_all_the_members():
     assert told(body) == []
 
 
+MASKS = {
+    "halves": (0xFFFF, lambda lane: lane // 16 * 16, True),
+    "eights": (0xFF, lambda lane: lane // 8 * 8, True),
+    "from each lane on": (0xFF, lambda lane: lane, False),
+    "the other half": (0xFFFF, lambda lane: (1 - lane // 16) * 16, False),
+    "halves that overlap": (0xFFFFF, lambda lane: lane // 16 * 12, False),
+}
+
+
+@pytest.mark.parametrize("name", MASKS)
+@pytest.mark.parametrize("call", ["shuffle", "sync", "ballot", "match"])
+def test_masks_that_the_lane_decides_are_looked_at_in_each(name, call):
+    number, shift, right = MASKS[name]
+
+    def body(k):
+        members, t = k.const(number, u32) << shift(k.lane_id()).to(u32), k.thread_id()
+        if call == "sync":
+            k.warp.sync(members)
+        elif call == "ballot":
+            k.warp.ballot(t > 5, members=members)
+        elif call == "match":
+            k.warp.match("any", t, members=members)
+        else:
+            k.warp.shuffle(t, "bfly", 1, members=members)
+
+    assert told(body) == ["warp.members"] * (not right)
+
+
+def test_a_mask_that_the_lane_decides_may_be_of_those_that_come():
+    def body(k, half):
+        members = k.const(0xFFFF, u32) << (k.lane_id() // 16 * 16).to(u32)
+        with k.if_(k.lane_id() // 16 == half):
+            k.warp.ballot(k.thread_id() > 5, members=members)
+        with k.if_(k.lane_id() < 8 * (half + 1)):
+            k.warp.ballot(k.thread_id() > 5, members=members)
+
+    assert told(lambda k: body(k, 0)) == ["warp.members"]
+    assert told(lambda k: body(k, 1)) == []
+
+
 def sender(mode, lane, b, width):
     """The lane that is read: the pseudocode of PTX ISA 9.7.9 (shfl.sync)."""
     mask, cval = 32 - width, 0 if mode == "up" else 31

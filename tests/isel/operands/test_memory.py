@@ -75,9 +75,19 @@ def test_a_policy_is_a_u64() -> None:
     ],
 )
 def test_the_lanes_that_execute_are_the_members(members: int, executing: range, said: str | None) -> None:
-    found = fault(memory.check_members, "vote", members, [*executing])
+    found = fault(memory.check_members, "vote", dict.fromkeys(executing, members))
     assert (found is None) is (said is None)
     assert found is None or said in found.message
+
+
+def test_lanes_of_one_warp_name_each_other() -> None:
+    halves = {lane: 0xFFFF << lane // 16 * 16 for lane in range(WARP_SIZE)}
+    assert fault(memory.check_members, "vote", halves) is None
+    assert fault(memory.check_members, "vote", {lane: mask for lane, mask in halves.items() if lane < 16}) is None
+    found = fault(memory.check_members, "vote", {**halves, 3: 0xFFFFF})
+    assert found is not None
+    assert "lane 3 names the members 0xfffff, and is among the members 0xffff" in found.message
+    assert fault(memory.check_members, "vote", {3: 0x8, 40: 0x100, 72: 0x100}) is None
 
 
 def source(mode: str, own: int, lane: int, width: int) -> int:
