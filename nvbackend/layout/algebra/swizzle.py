@@ -61,7 +61,7 @@ class Swizzle:
         """The swizzled index, an integer or a builder value; for the latter the arithmetic is emitted."""
         if self.bits == 0:
             return index
-        if isinstance(index, (float, str, tuple, list)) or not hasattr(index, "__rshift__"):
+        if isinstance(index, (float, str, tuple, list)) or not hasattr(type(index), "__rshift__"):
             COORDINATE.fail(coordinate=index, shape=self.period, problem=f"{printed(index)} is not an index")
         bits = index & self.source_mask
         return index ^ (bits >> self.shift if self.shift >= 0 else bits << -self.shift)
