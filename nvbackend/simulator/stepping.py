@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics import Uncopied, user_facing
 from nvbackend.diagnostics.arguments import ARGUMENT
 from nvbackend.simulator.events import Site, Threads
 from nvbackend.simulator.execution import Execution
@@ -23,12 +23,15 @@ from nvbackend.simulator.sync.mbarriers import Mbarriers
 
 
 @user_facing
-class SteppedLaunch:
+class SteppedLaunch(Uncopied):
     """A launch that is run step by step: `SimulatedModule.start` makes it.
 
     `step()` and `run_until()` go on, `finish()` runs the rest. `str` of it says where it is, and who waits for what.
     CTAs and warps are counted in the wave that runs: CTA 0 is the first of its first cluster.
     """
+
+    _uncopied_for = "is a launch that is running"
+    _uncopied_advice = "start the kernel again, by SimulatedModule.start"
 
     def __init__(self, execution: Execution) -> None:
         self._execution = execution
