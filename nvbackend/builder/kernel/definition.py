@@ -190,7 +190,7 @@ class KernelDefinition(ByName, NotLoaded):
         self._check_constants(values)
         try:
             self._run(k, values)
-        except (TypeError, LookupError, RecursionError) as error:
+        except (TypeError, AttributeError, LookupError, RecursionError) as error:
             if (fault := misused(error)) is None:
                 raise
             raise DiagnosticError([fault]) from None

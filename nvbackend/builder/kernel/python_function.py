@@ -70,7 +70,7 @@ def _advice(error: str) -> str:
     return next((advice for part, advice in _INSTEAD.items() if part in error), _OTHERWISE)
 
 
-def misused(error: TypeError | LookupError | RecursionError) -> Diagnostic | None:
+def misused(error: TypeError | AttributeError | LookupError | RecursionError) -> Diagnostic | None:
     """The diagnostic for what Python says of a value that it cannot use; None where the error is another one."""
     from nvbackend.builder.kernel.indexed_by_value import problem_of  # it loads the builder, which an error has loaded
 
@@ -80,15 +80,17 @@ def misused(error: TypeError | LookupError | RecursionError) -> Diagnostic | Non
         return None
     if (problem := problem_of(error)) is not None:
         return rules.NO_NUMBER.diagnose(at=place, error=problem, advice=_IN_A_TABLE)
-    return _of_type(error, place) if isinstance(error, TypeError) else None
+    return _of_type(error, place) if isinstance(error, (TypeError, AttributeError)) else None
 
 
-def _of_type(error: TypeError, place: Location) -> Diagnostic | None:
+def _of_type(error: TypeError | AttributeError, place: Location) -> Diagnostic | None:
+    from nvbackend.builder.values.unsupported import unsupported
+
     said = str(error)
     if ".load(" in place.source and _OF_A_LIST.search(said):
         return rules.TYPE_MISMATCH.diagnose(at=place, problem=f"load gives a list of values: {said}", advice=_OF_LOAD)
-    if not _OF_THE_KERNEL.search(said):
-        return None
+    if isinstance(error, AttributeError) or not _OF_THE_KERNEL.search(said):
+        return unsupported(error, place)
     if _AS_AN_ARRAY.search(said):
         return rules.TYPE_MISMATCH.diagnose(at=place, problem=_NO_ARRAY, advice=_DECLARE_MEMORY)
     return rules.NO_NUMBER.diagnose(at=place, error=error, advice=_advice(said))

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from nvbackend.builder.ops.function import FunctionBuilder
+from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import Operand, Value, as_index, as_value
-from nvbackend.diagnostics import Rule, Uncopied, run_callback, user_facing
+from nvbackend.diagnostics import Rule, run_callback, user_facing
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.types import s32
 from nvbackend.layout import AnyLayout, IntTuple, Layout, cosize
@@ -46,7 +47,7 @@ Cut: TypeAlias = "Callable[[AnyLayout], Partition]"
 
 
 @user_facing
-class Coordinates(Uncopied):
+class Coordinates(KnownAttributes):
     """The coordinates of a tensor, cut as tensors are: CuTe's identity tensor. Made by `k.identity_tensor`.
 
     `coordinates[i, j]` is a tuple of an index for each dimension; with `_`, the coordinates of the modes left open.
@@ -93,7 +94,7 @@ class Coordinates(Uncopied):
 
 @user_facing
 @dataclass(frozen=True)
-class Inside:
+class Inside(KnownAttributes):
     """Which elements of a copy are inside: those whose `coordinates` are below `bounds`."""
 
     coordinates: Coordinates

@@ -25,7 +25,7 @@ class RingParts(Uncopied):
 
     def __getattr__(self, name: str) -> Ring[Any]:
         if name.startswith("_"):
-            raise AttributeError(name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
         if name not in self._by_name:
             names = list(self._by_name)
             ring_rules.RING_PARTS.fail(call=name, parts=", ".join(names), first=names[0])

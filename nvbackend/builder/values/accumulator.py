@@ -9,6 +9,7 @@ from llvmlite import ir
 
 from nvbackend.builder.scopes.blocks import Region, Storage
 from nvbackend.builder.scopes.rules import ACCUMULATOR_REGISTERS
+from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.certainly_written import CertainlyWritten
 from nvbackend.builder.values.placed import Placed, TilePlaces
 from nvbackend.builder.values.read_value import ReadValue
@@ -197,7 +198,7 @@ def elements_of(accumulator: Accumulator) -> list[Value]:
     return [ReadValue(half, facts) for register in registers for half in halves(register)]
 
 
-class WgmmaFragment:
+class WgmmaFragment(KnownAttributes):
     """A in registers, for one `wgmma` instruction: four 32-bit registers per thread."""
 
     def __init__(self, k: Registers, block: RegisterBlock, registers: Sequence[Value], element: ElementType) -> None:

@@ -11,9 +11,9 @@ from llvmlite import ir
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.value_tracking.addresses.places import Place, Places
-from nvbackend.builder.values.attributes import OF_TILE
+from nvbackend.builder.values.attributes import OF_TILE, KnownAttributes
 from nvbackend.builder.values.values import Arithmetic, Emitter, Operand, Value, as_value
-from nvbackend.diagnostics import Uncopied, user_facing
+from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import ElementType, u32
 from nvbackend.isel.machine.function import TMEM, Access, MemoryObject, MemoryTouch, RegisterBlock, Touch
 from nvbackend.isel.machine.pseudo import READ_REGISTERS
@@ -133,7 +133,7 @@ class TmemPlaces:
 
 
 @user_facing
-class TensorLoad(Uncopied):
+class TensorLoad(KnownAttributes):
     """The registers that a load from tensor memory fills; they are valid only after `k.tcgen05.wait_ld`."""
 
     __slots__ = ("_blocks", "_element", "_k", "_waited", "block")

@@ -13,8 +13,9 @@ from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.lower.conversions import Number, llvm_type, not_a_value
 from nvbackend.builder.scopes.blocks import Storage
+from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value, as_value
-from nvbackend.diagnostics import Diagnostic, Uncopied, raise_all, run_callback, user_facing
+from nvbackend.diagnostics import Diagnostic, raise_all, run_callback, user_facing
 from nvbackend.intrinsics.fragments.wmma import Shape, contiguous, register_count, spelled_shape
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType, f16, f32, f64, s32, u32
@@ -31,7 +32,7 @@ _F16_MOST = 65504
 
 
 @user_facing
-class WmmaFragment(Uncopied):
+class WmmaFragment(KnownAttributes):
     """A thread's part of a matrix: `fragment` "a", "b", "c" or "d" of `shape` (M, N, K), `layout` being that of A or B.
 
     Which thread holds which element is not specified (PTX ISA 9.7.14.4.1): use `map` for what is the same for all.

@@ -8,6 +8,7 @@ from typing import Protocol
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.variables import Variable, make_variable
+from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import Operand
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.diagnostics.classes.dataclass import dataclass
@@ -47,7 +48,7 @@ class MbarrierCalls(Protocol):
 
 @user_facing
 @dataclass(frozen=True, slots=True)
-class MbarrierHandle:
+class MbarrierHandle(KnownAttributes):
     """One mbarrier. Made by `k.mbarrier.handle`.
 
     `smem_base` is its shared address, for every call that takes an mbarrier. `phase` is a variable: the parity of the

@@ -10,16 +10,16 @@ from nvbackend.builder.core.variables import Variable, make_variable
 from nvbackend.builder.ops.combine import Operation, combining
 from nvbackend.builder.tiles.elements.across_warps import AXES, over_threads
 from nvbackend.builder.tiles.elements.rules import OTHER
-from nvbackend.builder.values.attributes import missing_attribute, refuse_assignment
+from nvbackend.builder.values.attributes import KnownAttributes, missing_attribute, refuse_assignment
 from nvbackend.builder.values.truth import refuse_truth
 from nvbackend.builder.values.values import Operand, Value, as_value
-from nvbackend.diagnostics import Uncopied, run_callback, user_facing
+from nvbackend.diagnostics import run_callback, user_facing
 
 if TYPE_CHECKING:
     from nvbackend.builder.tiles.elements.held import Held
 
 
-class _Arithmetic(Uncopied, ABC):
+class _Arithmetic(KnownAttributes, ABC):
     """Operators that go value by value."""
 
     __array_ufunc__ = None
