@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import nvbackend as nvb
@@ -107,12 +108,20 @@ def main(
     kernel = make(*form, *in_the_simulator).kernel
     target, reason = (None, "--simulate asks for it") if chosen.simulate else target_here(kernel)
     size = chosen.size or (on_the_gpu if reason is None else in_the_simulator)
-    problem, device = make(*form, *size), Device(reason)
+    problem, device = _made(arguments, partial(make, *form, *size)), Device(reason)
     compiled = problem.kernel.compile(target=target)
     print(*(one for one in (problem.choice, compiled.report()) if one is not None), sep="\n")
     if chosen.show:
         print(compiled.sass() if chosen.show == "sass" else getattr(compiled, chosen.show))
     return _verdict(problem, compiled, device, size)
+
+
+def _made(arguments: argparse.ArgumentParser, make: Callable[[], Problem]) -> Problem:
+    """The problem. Ends the program for a size that the sample's kernels have not."""
+    try:
+        return make()
+    except ValueError as error:
+        arguments.error(str(error))
 
 
 def _verdict(problem: Problem, compiled: nvb.CompiledKernel, device: Device, size: Sequence[int]) -> int:

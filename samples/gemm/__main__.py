@@ -1,8 +1,10 @@
 """C = A @ B^T on Hopper, by the kernel that the model chooses for the shape: `python -m samples.gemm [FORM] M N K`.
 
 It prints the choice and what was built, multiplies random matrices (on a machine without a GPU in the simulator), and
-compares with NumPy. A form names the types; sums are in f32 or s32. K and N are multiples of 16. With `--tune` it
-measures every kernel that the model ranks, and says how wrong the model was.
+compares with NumPy. A form names the types; sums are in f32 or s32. In f16_nn, f16_tn and f16_tt the letters say
+whether A is stored M x K (n) or K x M (t), and B K x N (n) or N x K (t); all others are nt. K and N are multiples of
+16, and M too where A is K x M. With `--tune` it measures every kernel that the model ranks, and says how wrong the
+model was.
 """
 
 from __future__ import annotations
@@ -22,14 +24,14 @@ from samples.tuning import Candidate, How, tune
 def problem(name: str, m: int, n: int, depth: int) -> Problem:
     """Random matrices for the kernel that the model chooses."""
     form = FORMS[name]
-    choice = choose(m, n, depth, form.operand, form.result, batches=form.batches)
+    choice = choose(m, n, depth, form.operand, form.result, batches=form.batches, majors=form.majors)
     return replace(problem_for(choice, m, n, depth, form), choice=choice)
 
 
 def tuned(name: str, m: int, n: int, depth: int, **how: Any) -> int:
     """Measure all candidates; the exit status."""
     form = FORMS[name]
-    said = candidates(m, n, depth, form.operand, form.result, batches=form.batches)
+    said = candidates(m, n, depth, form.operand, form.result, batches=form.batches, majors=form.majors)
     first = next(iter(said))
 
     def candidate(choice: Choice) -> Candidate:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import nvbackend as nvb
+from nvbackend import Major
+
+MN_COLUMNS = 64
+"""A multiple of so many columns has a tile of an MN-major right operand, whose lines are 128 bytes."""
 
 
 def positive(**numbers: object) -> None:
@@ -25,3 +29,14 @@ def scaled(operand: nvb.ElementType, scale: float) -> None:
     """Raises ValueError for a scale of products that have none: those of 8-bit floats have one."""
     if scale != 1 and (operand.bits > 8 or operand.is_integer):
         raise ValueError(f"products of {operand} are not scaled, by {scale}")
+
+
+def stored(operand: nvb.ElementType, majors: Collection[Major], columns: int = 0) -> None:
+    """Raises ValueError for operands, or `columns` of a right one, that tensor cores do not multiply MN-major."""
+    among(tuple(Major), **dict(zip(("a_major", "b_major"), majors, strict=True)))
+    if Major.MN in majors and operand.bits != 16:
+        raise ValueError(f"operands of {operand} are stored with K along their rows: K-major")
+    if columns % MN_COLUMNS:
+        raise ValueError(
+            f"a right operand that is MN-major has tiles of a multiple of {MN_COLUMNS} columns, not {columns}"
+        )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import nvbackend as nvb
-from nvbackend import bf16, e4m3, e5m2, f16, f32, s8, s16, s32, tf32, u8, u16, u32
-from samples.gemm.checks import among, positive
+from nvbackend import Major, bf16, e4m3, e5m2, f16, f32, s8, s16, s32, tf32, u8, u16, u32
+from samples.gemm.checks import MN_COLUMNS, among, positive, stored
 from samples.gemm.deep import QUAD_COLUMNS, Deep
 from samples.gemm.model import RESIDENT, microseconds, resident
 from samples.gemm.thin import STORED, TILE_K, Thin
@@ -40,12 +41,16 @@ TRANSPOSED = 16
 """Bits of a result of which stmatrix stores C^T as C."""
 SWIZZLED = 256
 """Bits of the least row that a swizzle has: rows of a tile of C are whole ones."""
+LEAST_ROW = 128
+"""Bits of which the rows of a tensor of TMA have a multiple."""
 USUAL = ((1, 64), (1, 128), (1, 256), (2, 128), (2, 192), (2, 256))
 """Consumers and columns of the tiles that are candidates for every shape."""
 NEAR, OTHERS = 1.1, 8
 """Of other tiles so many at most, those that the model has no further than this from the best."""
 GROUPS = (16, 8, 32)
 """Rows of wide tiles that go together. The model does not tell them apart, and takes the first."""
+K_MAJOR = Major.K, Major.K
+"""How A and B are stored for tiles of every width. Others have fewer widths, and share the depth in narrow tiles."""
 FEW = NARROW[0]
 """Up to so many rows of A only narrow and thin tiles are candidates: TMA takes long for the other rows of others."""
 
@@ -111,6 +116,16 @@ def deep_ones(operand: nvb.ElementType = f16, result: nvb.ElementType = f16) -> 
                 yield Deep(columns, consumers, split, stages, operand, result, swapped)
 
 
+def stored_so(every: Iterable[Wide | Deep], majors: tuple[Major, Major]) -> Iterator[Wide | Deep]:
+    """The same tiles for A and B that are stored so: all that are K-major, of others those of fewer widths."""
+    for one in every:
+        right, is_whole = majors[0 if one.swapped else 1], one.columns % MN_COLUMNS == 0
+        shares, in_turns = isinstance(one, Deep), isinstance(one, Wide) and one.pingpong
+        is_there = is_narrow(one) or (is_whole and not shares and not in_turns)
+        if majors == K_MAJOR or (is_there and (right is Major.K or (is_whole and not shares))):
+            yield replace(one, a_major=majors[0], b_major=majors[1])
+
+
 def is_usual(one: Choice) -> bool:
     """Whether it is a candidate for every shape."""
     if isinstance(one, Wide):
@@ -145,12 +160,20 @@ def orders(one: Choice, m: int, n: int) -> Iterator[Choice]:
     yield from (replace(one, group=group) for group in GROUPS if group in together.values())
 
 
-def _check(operand: nvb.ElementType, result: nvb.ElementType | None, **numbers: int) -> None:
+def check(
+    operand: nvb.ElementType, result: nvb.ElementType | None, majors: tuple[Major, Major], **numbers: int
+) -> None:
+    """Raises ValueError for types and ways of storing that no kernel has, and numbers that are not positive."""
     if operand not in OPERANDS:
         raise ValueError(f"these kernels multiply {', '.join(map(str, OPERANDS))}, not {operand}")
     if result is not None:
         among((*FLOATS, *INTEGERS) if operand.is_integer else FLOATS, result=result)
     positive(**numbers)
+    stored(operand, majors)
+    unit = LEAST_ROW // operand.bits
+    if majors[0] is Major.MN and numbers["m"] % unit:
+        text = f"m is a multiple of {unit}, not {numbers['m']}"
+        raise ValueError(f"A is K x M, in rows of a multiple of 16 bytes for TMA: {text}")
 
 
 def candidates(
@@ -161,22 +184,24 @@ def candidates(
     result: nvb.ElementType | None = None,
     *,
     batches: int | None = None,
+    majors: tuple[Major, Major] = K_MAJOR,
     multiprocessors: int = 132,
 ) -> dict[Choice, float]:
     """All choices for a shape, each with the microseconds that the model says, least first; of equal ones the first.
 
-    Without a `result`, it has the operands' type. Raises ValueError for sizes below 1 and types that no kernel has.
+    Without a `result`, it has the operands' type. `majors` say how A and B are stored: those of 16 bits also MN-major,
+    as K x M and K x N. Raises ValueError for sizes below 1, and for types and ways of storing that no kernel has.
     """
     number = 1 if batches is None else batches
-    _check(operand, result, m=m, n=n, depth=depth, batches=number, multiprocessors=multiprocessors)
+    check(operand, result, majors, m=m, n=n, depth=depth, batches=number, multiprocessors=multiprocessors)
     result = operand if result is None else result
-    is_thin = operand is result and operand in (f16, bf16) and batches is None
+    is_thin = operand is result and operand in (f16, bf16) and batches is None and majors == K_MAJOR
     thin = list(thin_ones(m, operand)) if is_thin else []
     wide = wide_ones(operand, result, batched=batches is not None)
     tiled: list[Wide | Deep] = [one.for_depth(depth) for one in wide if one.cluster <= multiprocessors]
     if batches is None:
         tiled += [one for one in deep_ones(operand, result) if is_narrow(one) or at_once(one, m, n, multiprocessors)]
-    tiled = [one for one in tiled if fits(one, m, n)]
+    tiled = [one for one in stored_so(tiled, majors) if fits(one, m, n)]
     narrow = [one for one in tiled if is_narrow(one)]
     every: list[Choice] = [*thin, *(narrow if m <= FEW and (narrow or thin) else tiled)]
     said = {one: microseconds(one, m, n, depth, multiprocessors, batches or 1) for one in every}
@@ -194,7 +219,9 @@ def choose(
     result: nvb.ElementType | None = None,
     *,
     batches: int | None = None,
+    majors: tuple[Major, Major] = K_MAJOR,
     multiprocessors: int = 132,
 ) -> Choice:
     """The candidate that takes least time, as the model has it; of equal ones the first."""
-    return next(iter(candidates(m, n, depth, operand, result, batches=batches, multiprocessors=multiprocessors)))
+    how: Any = {"batches": batches, "majors": majors, "multiprocessors": multiprocessors}
+    return next(iter(candidates(m, n, depth, operand, result, **how)))

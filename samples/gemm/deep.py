@@ -12,9 +12,9 @@ from math import prod
 from typing import Annotated
 
 import nvbackend as nvb
-from nvbackend import f16, f32, i32, s32
+from nvbackend import Major, f16, f32, i32, s32
 from samples.gemm import wide
-from samples.gemm.checks import among, positive, scaled
+from samples.gemm.checks import among, positive, scaled, stored
 from samples.gemm.wide import LINE, PRODUCER_REGISTERS, REGISTERS, WARPGROUP_ROWS
 
 PAIR, QUAD, QUAD_COLUMNS = 2, 4, 8
@@ -22,12 +22,16 @@ PAIR, QUAD, QUAD_COLUMNS = 2, 4, 8
 9.7.15.5.1, D)."""
 
 
-def map_of_a(consumers: int, columns: int, split: int, operand: nvb.ElementType, swapped: bool) -> nvb.TensorMap:
-    return wide.map_of(columns // split if swapped else WARPGROUP_ROWS * consumers, operand, batched=False)
+def map_of_a(
+    consumers: int, columns: int, split: int, operand: nvb.ElementType, swapped: bool, a_major: Major
+) -> nvb.TensorMap:
+    return wide.map_of(columns // split if swapped else WARPGROUP_ROWS * consumers, operand, False, a_major)
 
 
-def map_of_b(consumers: int, columns: int, split: int, operand: nvb.ElementType, swapped: bool) -> nvb.TensorMap:
-    return map_of_a(consumers, columns, split, operand, not swapped)
+def map_of_b(
+    consumers: int, columns: int, split: int, operand: nvb.ElementType, swapped: bool, b_major: Major
+) -> nvb.TensorMap:
+    return map_of_a(consumers, columns, split, operand, not swapped, b_major)
 
 
 def pointer_to_c(result: nvb.ElementType) -> nvb.Pointer:
@@ -129,12 +133,14 @@ def deep(
     split: int = 2,
     stages: int = 4,
     swapped: bool = False,
+    a_major: Major = Major.K,
+    b_major: Major = Major.K,
 ) -> None:
     """A cluster has a tile, each of its CTAs every `split`-th step; `scale` and `swapped` are as for `wide`."""
     left, right, height, width = (b, a, n, m) if swapped else (a, b, m, n)
     rows, depth, own, sums = WARPGROUP_ROWS * consumers, LINE // operand.bits, columns // split, wide.sums_of(operand)
     mma = wide.mma_of(k, operand, columns, rows)
-    ring = k.pipeline(stages, consumers, a=mma.smem_a(depth), b=mma.smem_b(depth))
+    ring = k.pipeline(stages, consumers, a=mma.smem_a(depth, b_major if swapped else a_major), b=mma.smem_b(depth))
     exchange = Sums(k, sums, own, 128 * consumers, split - 1)
     k.tma.prefetch_maps(a, b)
     k.mbarrier.ready()
@@ -180,9 +186,14 @@ class Deep:
     operand: nvb.ElementType = f16
     result: nvb.ElementType = f16
     swapped: bool = False
+    a_major: Major = Major.K
+    b_major: Major = Major.K
 
     def __post_init__(self) -> None:
         among(REGISTERS, consumers=self.consumers)
+        stored(self.operand, (self.a_major, self.b_major))
+        if (self.a_major if self.swapped else self.b_major) is Major.MN:
+            raise ValueError("CTAs that share a depth load parts of a right operand that is K-major, not MN-major")
         positive(columns=self.columns, split=self.split, stages=self.stages)
         if self.split < 2 or self.columns % (QUAD_COLUMNS * self.split):
             raise ValueError(f"{self.split} CTAs cannot store equal parts of {self.columns} columns")

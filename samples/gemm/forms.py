@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import nvbackend as nvb
-from nvbackend import e4m3, f16, f32, s8, s32, tf32
+from nvbackend import Major, e4m3, f16, f32, s8, s32, tf32
 from samples.gemm.choice import Choice
 from samples.gemm.deep import Deep
 from samples.gemm.wide import Wide
@@ -27,7 +27,10 @@ def tf32_matrix(random: Any, rows: int, columns: int) -> Matrix:
 
 
 class Form(NamedTuple):
-    """The types of operands and result, random operands, the result's type in NumPy, the matrices of a batch."""
+    """The types of operands and result, random operands, the result's type in NumPy, the matrices of a batch.
+
+    A is stored M x K and B N x K, with `majors` MN as K x M and K x N.
+    """
 
     operand: nvb.ElementType = f16
     result: nvb.ElementType = f16
@@ -36,10 +39,14 @@ class Form(NamedTuple):
     batches: int | None = None
     scale: float = 1.0
     tolerance: float = 2**-10
+    majors: tuple[Major, Major] = (Major.K, Major.K)
 
 
 FORMS = {
     "f16": Form(),
+    "f16_nn": Form(majors=(Major.K, Major.MN)),
+    "f16_tn": Form(majors=(Major.MN, Major.MN)),
+    "f16_tt": Form(majors=(Major.MN, Major.K)),
     "batch": Form(batches=3),
     # Tensor cores add products of fp8 with fewer bits than f32 has: 0.0026 is off over 2,064 of them (H200).
     "e4m3": Form(e4m3, f16, e4m3_matrix, scale=0.5, tolerance=2**-8),
@@ -59,19 +66,28 @@ def launch_of(
     return choice.launch_of(m, n, depth, multiprocessors)
 
 
-def problem_for(choice: Choice, m: int, n: int, depth: int, form: Form = FORMS["f16"]) -> Problem:
-    """Random matrices for one of the kernels."""
+def operands_of(form: Form, m: int, n: int, depth: int) -> tuple[list[Any], Any]:
+    """Random A and B as they are stored, and their product."""
     import numpy as np
 
     random, batches = np.random.default_rng(m + n + depth), form.batches or 1
     (a, a_values), (b, b_values) = (form.matrix(random, batches * rows, depth) for rows in (m, n))
-    expected = form.scale * a_values.reshape(batches, m, depth) @ b_values.reshape(batches, n, depth).transpose(0, 2, 1)
+    product = a_values.reshape(batches, m, depth) @ b_values.reshape(batches, n, depth).transpose(0, 2, 1)
     front = (batches,) if form.batches else ()
-    output = np.full((*front, m, n), 77, form.storage)
+    both = zip((a.reshape(*front, m, depth), b.reshape(*front, n, depth)), form.majors, strict=True)
+    stored = [x if major is Major.K else np.ascontiguousarray(np.swapaxes(x, -2, -1)) for x, major in both]
+    return stored, product.reshape(*front, m, n)
+
+
+def problem_for(choice: Choice, m: int, n: int, depth: int, form: Form = FORMS["f16"]) -> Problem:
+    """Random matrices for one of the kernels."""
+    import numpy as np
+
+    inputs, product = operands_of(form, m, n, depth)
+    output = np.full(product.shape, 77, form.storage)
 
     def launch(loaded: nvb.runtime.LoadedKernel, a: Any, b: Any, c: Any) -> None:
         grid, last = launch_of(choice, m, n, depth, loaded.device.limits.multiprocessors, form)
         loaded.launch(grid, a, b, c, *last)
 
-    inputs = a.reshape(*front, m, depth), b.reshape(*front, n, depth)
-    return Problem(choice.kernel, launch, inputs, expected.reshape(output.shape), output, form.tolerance)
+    return Problem(choice.kernel, launch, inputs, form.scale * product, output, form.tolerance)

@@ -1,20 +1,22 @@
 """For large results: persistent CTAs walk over tiles of C, and a cluster shares each tile of B.
 
-The types of operands and result, the tile, and whether there is a batch of matrices are constants of the build. A tile
-has a multiple of 64 rows, and of 16 columns. So the kernel can also multiply C^T = B A^T: A is the right operand then,
-and few of a tile's columns are outside of a matrix whose rows are not a multiple of 64.
+The types of operands and result, how A and B are stored, the tile, and whether there is a batch of matrices are
+constants of the build. A tile has a multiple of 64 rows, and of 16 columns. So the kernel can also multiply C^T =
+B A^T: A is the right operand then, and few of a tile's columns are outside of a matrix whose rows are not a multiple of
+64. Operands of 16 bits may be stored with K as the rows, A as K x M and B as K x N (MN-major).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import nvbackend as nvb
-from nvbackend import f16, f32, i32, s32
-from samples.gemm.checks import among, positive, scaled
+from nvbackend import Major, f16, f32, i32, s32
+from samples.gemm.checks import among, positive, scaled, stored
 
 WARPGROUP_ROWS, LINE = 64, 1024
 """Rows of a warpgroup's part of a tile, and bits of a row of a tile in shared memory: what TMA swizzles."""
@@ -32,21 +34,40 @@ def rows_of(consumers: int, pingpong: bool) -> int:
     return WARPGROUP_ROWS * (1 if pingpong else consumers)
 
 
-def map_of(rows: int, operand: nvb.ElementType, batched: bool) -> nvb.TensorMap:
-    """That of a matrix of which a step loads so many rows."""
-    return nvb.TensorMap(operand, box=(*[1] * batched, rows, LINE // operand.bits))
+def map_of(
+    rows: int, operand: nvb.ElementType, batched: bool, major: Major = Major.K, together: int = 1
+) -> nvb.TensorMap:
+    """That of a matrix of which a step loads so many rows. CTAs that go together each load an equal part of a line."""
+    line = LINE // operand.bits
+    box = (rows // together, line) if major is Major.K else (line // together, line)
+    return nvb.TensorMap(operand, box=(*[1] * batched, *box))
 
 
 def map_of_a(
-    consumers: int, columns: int, cluster: int, operand: nvb.ElementType, batched: bool, pingpong: bool, swapped: bool
+    consumers: int,
+    columns: int,
+    cluster: int,
+    operand: nvb.ElementType,
+    batched: bool,
+    pingpong: bool,
+    swapped: bool,
+    a_major: Major,
 ) -> nvb.TensorMap:
-    return map_of(columns // cluster if swapped else rows_of(consumers, pingpong), operand, batched)
+    rows, together = (columns, cluster) if swapped else (rows_of(consumers, pingpong), 1)
+    return map_of(rows, operand, batched, a_major, together)
 
 
 def map_of_b(
-    consumers: int, columns: int, cluster: int, operand: nvb.ElementType, batched: bool, pingpong: bool, swapped: bool
+    consumers: int,
+    columns: int,
+    cluster: int,
+    operand: nvb.ElementType,
+    batched: bool,
+    pingpong: bool,
+    swapped: bool,
+    b_major: Major,
 ) -> nvb.TensorMap:
-    return map_of_a(consumers, columns, cluster, operand, batched, pingpong, not swapped)
+    return map_of_a(consumers, columns, cluster, operand, batched, pingpong, not swapped, b_major)
 
 
 def box_of_c(columns: int, result: nvb.ElementType) -> int:
@@ -66,6 +87,8 @@ C = Annotated[nvb.TensorMap, map_of_c]
 Extent = Annotated[i32, nvb.Scalar(i32, minimum=1)]
 Place = tuple[list[nvb.Value], nvb.Value, nvb.Value]
 """The matrix of a batch, if there is one, and the first row and column of a tile."""
+Finish = Callable[[nvb.Accumulator, nvb.Operand, Place], "nvb.Accumulator | nvb.TileValues"]
+"""What is stored of a tile: of the accumulator, of which a warpgroup has 64 rows of the tile, which begins there."""
 
 
 def tiles_of(
@@ -133,6 +156,60 @@ def finished(
     return acc.elements(part).to(result, saturate=True) if result.is_integer and result is not s32 else acc
 
 
+def products(
+    k: nvb.KernelBuilder,
+    maps: Sequence[nvb.TensorMapParameter],
+    batches: nvb.Value,
+    extents: tuple[nvb.Value, nvb.Value],
+    steps: nvb.Value,
+    one: Wide,
+    finish: Finish,
+) -> None:
+    """What a CTA does: tile after tile the products of A and B, and what `finish` makes of them to C, by the maps.
+
+    `extents` are M and N. `finish` gets the sums, which 64 rows of the tile they are, and where the tile begins.
+    """
+    (a, b, c), (m, n) = maps, extents
+    left, right, height, width = (b, a, n, m) if one.swapped else (a, b, m, n)
+    majors = (one.b_major, one.a_major) if one.swapped else (one.a_major, one.b_major)
+    rows, columns, depth, consumers, cluster = one.rows, one.columns, one.depth, one.consumers, one.cluster
+    mma = mma_of(k, one.operand, columns, rows)
+    tiles = {"a": mma.smem_a(depth, majors[0]), "b": mma.smem_b(depth, majors[1])}
+    ring = k.pipeline(one.stages, consumers, **tiles, multicast=True, pingpong=one.pingpong)
+    output = k.tma_epilogue(c, columns, consumers, parts=one.parts, transposed=one.swapped)
+    k.tma.prefetch_maps(a, b, c)
+    k.mbarrier.ready()
+    bands, tiles_across = (height + rows * cluster - 1) // (rows * cluster), (width + columns - 1) // columns
+    each = bands * tiles_across
+    count = batches * each if one.batched else each
+
+    def place(tile: nvb.Value) -> Place:
+        number = tile % each if one.batched else tile
+        band, across = k.grouped(number, bands, tiles_across, max(1, one.group // cluster))
+        along = band * cluster + k.cluster.rank()
+        return [tile // each] * one.batched, begin(k, along, rows, height), begin(k, across, columns, width)
+
+    with k.producer(registers=PRODUCER_REGISTERS):
+        overlap(k)
+        with tiles_of(k, count) as tile:
+            load(k, ring, left, right, place(tile), steps, depth)
+        ring.finish()
+
+    with k.consumers(registers=REGISTERS[consumers]) as warpgroup:
+        acc = mma.accumulator()
+        part, own = (0, (warpgroup, consumers)) if one.pingpong else (warpgroup, ())
+        with tiles_of(k, count, *own) as tile:
+            with ring.turn(warpgroup) if one.pingpong else nullcontext():
+                multiply(k, mma, ring, acc, steps, part, one.tail)
+            batch, row, column = at = place(tile)
+            row += part * WARPGROUP_ROWS
+            reserved = output.reserve((*batch, *((column, row) if one.swapped else (row, column))), warpgroup)
+            k.wgmma.wait_group(0, drains=[acc])
+            ring.release()
+            reserved.store(finish(acc, part, at))
+        output.finish()
+
+
 @nvb.kernel("sm_90a", threads=lambda consumers: 128 * (1 + consumers), cluster=lambda cluster: cluster, min_ctas=1)
 def wide(
     k: nvb.KernelBuilder,
@@ -157,43 +234,14 @@ def wide(
     tail: int = 0,
     pingpong: bool = False,
     swapped: bool = False,
+    a_major: Major = Major.K,
+    b_major: Major = Major.K,
 ) -> None:
     """`group` rows of tiles go together; `scale` is that of 8-bit floats. `swapped`, rows of a tile are those of B."""
-    left, right, height, width = (b, a, n, m) if swapped else (a, b, m, n)
-    rows, depth, sums = rows_of(consumers, pingpong), LINE // operand.bits, sums_of(operand)
-    mma = mma_of(k, operand, columns, rows)
-    ring = k.pipeline(stages, consumers, a=mma.smem_a(depth), b=mma.smem_b(depth), multicast=True, pingpong=pingpong)
-    output = k.tma_epilogue(c, columns, consumers, parts=parts, transposed=swapped)
-    k.tma.prefetch_maps(a, b, c)
-    k.mbarrier.ready()
-    bands, tiles_across = (height + rows * cluster - 1) // (rows * cluster), (width + columns - 1) // columns
-    each = bands * tiles_across
-    count = batches * each if batched else each
-
-    def place(tile: nvb.Value) -> Place:
-        band, across = k.grouped(tile % each if batched else tile, bands, tiles_across, max(1, group // cluster))
-        along = band * cluster + k.cluster.rank()
-        return [tile // each] * batched, begin(k, along, rows, height), begin(k, across, columns, width)
-
-    with k.producer(registers=PRODUCER_REGISTERS):
-        overlap(k)
-        with tiles_of(k, count) as tile:
-            load(k, ring, left, right, place(tile), steps, depth)
-        ring.finish()
-
-    with k.consumers(registers=REGISTERS[consumers]) as warpgroup:
-        acc = mma.accumulator()
-        part, own = (0, (warpgroup, consumers)) if pingpong else (warpgroup, ())
-        with tiles_of(k, count, *own) as tile:
-            with ring.turn(warpgroup) if pingpong else nullcontext():
-                multiply(k, mma, ring, acc, steps, part, tail)
-            batch, row, column = place(tile)
-            row += part * WARPGROUP_ROWS
-            reserved = output.reserve((*batch, *((column, row) if swapped else (row, column))), warpgroup)
-            k.wgmma.wait_group(0, drains=[acc])
-            ring.release()
-            reserved.store(finished(acc, part, result, scale if operand.bits == 8 and sums is f32 else None))
-        output.finish()
+    tile = Wide(columns, consumers, cluster, stages, parts, operand, result, batched, tail, group)
+    one = replace(tile, pingpong=pingpong, swapped=swapped, a_major=a_major, b_major=b_major)
+    factor = scale if operand.bits == 8 and sums_of(operand) is f32 else None
+    products(k, (a, b, c), batches, (m, n), steps, one, lambda acc, part, _: finished(acc, part, result, factor))
 
 
 @dataclass(frozen=True)
@@ -212,11 +260,19 @@ class Wide:
     group: int = 16
     pingpong: bool = False
     swapped: bool = False
+    a_major: Major = Major.K
+    b_major: Major = Major.K
 
     def __post_init__(self) -> None:
         among(REGISTERS, consumers=self.consumers)
         among(range(LINE // INSTRUCTION), tail=self.tail)
+        stored(self.operand, (self.a_major, self.b_major), self.columns if self.right_major is Major.MN else 0)
         positive(columns=self.columns, cluster=self.cluster, stages=self.stages, parts=self.parts, group=self.group)
+
+    @property
+    def right_major(self) -> Major:
+        """How the right operand is stored."""
+        return self.a_major if self.swapped else self.b_major
 
     @property
     def label(self) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nvbackend as nvb
-from nvbackend import e3m2, e4m3, f16, f32, f64, s8, s16, s32, tf32, u8
+from nvbackend import Major, e3m2, e4m3, f16, f32, f64, s8, s16, s32, tf32, u8
 from samples.gemm import choice
 from samples.gemm.deep import Deep
 from samples.gemm.forms import FORMS, Form, problem_for, s8_matrix
@@ -19,6 +19,9 @@ from samples.program import Device
 from tests.support.process import ROOT, run_here
 
 WIDE = list(choice.wide_ones())
+MAJORS = [pair for pair in product(Major, repeat=2) if pair != choice.K_MAJOR]
+STORED = [one for majors in MAJORS for one in choice.stored_so((*WIDE, *choice.deep_ones()), majors)]
+"""Tiles for operands that are MN-major."""
 THIN = [one for m in choice.THIN_COLUMNS for one in choice.thin_ones(m)]
 DEEP = list(choice.deep_ones())
 USUAL = [
@@ -30,7 +33,7 @@ USUAL = [
 PINGPONG = Wide(256, 2, 2, 4, 2, pingpong=True)
 EVERY = [
     pytest.param(one, marks=() if one in USUAL else pytest.mark.exhaustive(seconds=6), id=repr(one))
-    for one in (*WIDE, *THIN, *DEEP)
+    for one in (*WIDE, *STORED, *THIN, *DEEP)
 ]
 
 
@@ -50,13 +53,14 @@ def error(one, device, depth=520, *, more=8, check=True):
     m, n = (
         (one.columns - 3, one.rows + more) if isinstance(one, Thin) else one.sides(one.rows + more, one.columns + more)
     )
-    problem = problem_for(one, m, n, depth)
+    majors = getattr(one, "a_major", Major.K), getattr(one, "b_major", Major.K)
+    problem = problem_for(one, m, n, depth, Form(majors=majors))
     compiled = problem.kernel.compile(assemble=device is None, check=check)
     assert compiled.diagnostics == ()
     return problem.error(compiled, Device(device)), problem.tolerance
 
 
-@pytest.mark.parametrize("one", [*WIDE, *THIN, *DEEP], ids=repr)
+@pytest.mark.parametrize("one", [*WIDE, *STORED, *THIN, *DEEP], ids=repr)
 def test_every_choice_is_verified_and_multiplies_few_steps(one):
     more = 8 if isinstance(one, Wide) else -8  # the CTAs of a tile that are simulated are many already
     found, tolerance = error(one, "the test asks for it", 136, more=more, check=False)
@@ -89,7 +93,7 @@ def test_every_choice_multiplies_in_the_simulator(one):
 @pytest.mark.parametrize(("name", "size"), OTHERS)
 def test_other_types_and_batches_multiply_in_the_simulator(name, size):
     form = FORMS[name]
-    one = choice.choose(*size, form.operand, form.result, batches=form.batches)
+    one = choice.choose(*size, form.operand, form.result, batches=form.batches, majors=form.majors)
     assert isinstance(one, Wide)
     m, n = (one.rows + 8, one.columns + 16) if size == LITTLE else (one.rows, one.columns)
     problem = problem_for(one, m, n, 2 * one.depth + 16, form)
@@ -131,13 +135,13 @@ def test_ping_pong_consumers_multiply_odd_shapes_on_a_gpu(cluster, size, multipr
 @pytest.mark.parametrize("name", FORMS)
 def test_every_form_multiplies_on_a_gpu(name, size):
     form = FORMS[name]
-    one = choice.choose(*size, form.operand, form.result, batches=form.batches)
+    one = choice.choose(*size, form.operand, form.result, batches=form.batches, majors=form.majors)
     problem = problem_for(one, *size, form)
     assert problem.error(problem.kernel.compile(), Device(None)) < problem.tolerance
 
 
 @pytest.mark.gpu((9, 0))
-@pytest.mark.parametrize("one", [*WIDE, *THIN, *DEEP], ids=repr)
+@pytest.mark.parametrize("one", [*WIDE, *STORED, *THIN, *DEEP], ids=repr)
 def test_every_choice_multiplies_on_a_gpu(one):
     found, tolerance = error(one, None)
     assert found < tolerance
@@ -261,7 +265,7 @@ def test_ctas_of_a_cluster_without_a_step_add_zeros(depth):
     assert problem.error(problem.kernel.compile(assemble=False), Device("a test")) < problem.tolerance
 
 
-@pytest.mark.parametrize("name", sorted(set(FORMS) - {"f16", "batch"}))
+@pytest.mark.parametrize("name", sorted(name for name, form in FORMS.items() if form.operand is not f16))
 def test_a_shared_depth_of_other_types(name):
     form = FORMS[name]
     problem = problem_for(Deep(96, 1, 3, 3, form.operand, form.result), 72, 200, 528, form)
@@ -374,7 +378,11 @@ def test_the_program_names_its_choice(words):
 @pytest.mark.parametrize(
     ("sample", "words", "text"),
     [
-        ("gemm", ("f8", "16", "144", "256"), "'f8' is not a number; forms are: f16, batch, e4m3, s8, tf32"),
+        (
+            "gemm",
+            ("f8", "16", "144", "256"),
+            f"'f8' is not a number; forms are: {', '.join(FORMS)}",
+        ),
         ("gemm", ("100", "100", "100"), "N = 100 is not a positive multiple of 16"),
         ("gemm", ("16", "16"), "python -m samples.gemm: error: M, N and K are 3 numbers, not 2"),
         ("attention", ("shared", "3", "100"), "3 heads of Q: each 2 share one of K and V"),

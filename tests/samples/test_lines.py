@@ -55,7 +55,7 @@ def samples() -> Iterator[tuple[str, Compile]]:
         one = forms(columns)[0]
         yield f"block_scaled_few_rows {one.label}", lambda one=one: one.kernel.compile()
     for name, form in FORMS.items():
-        one = choice.choose(4096, 4096, 4096, form.operand, form.result, batches=form.batches)
+        one = choice.choose(4096, 4096, 4096, form.operand, form.result, batches=form.batches, majors=form.majors)
         yield f"gemm {name}", lambda one=one: one.kernel.compile()
     for target in TARGETS:
         for name, result in (("layer", layer), ("totals", totals)):
