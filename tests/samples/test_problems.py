@@ -22,6 +22,7 @@ from samples import (
     w4a16_gemm,
 )
 from samples.attention import __main__ as attention
+from samples.gemm import fused
 from samples.problem import Problem
 from samples.program import Device
 
@@ -51,6 +52,11 @@ SAMPLES = {
     "cluster_reduction": Sample(cluster_reduction.problem, ((1, 4), (2, 9000)), ((3, 8192), (50, 60000), (9, 65536))),
     "fused_gemm": Sample(
         fused_gemm.problem, ((136, 264, 136),), ((1000, 520, 264), (3000, 2000, 1000), (2048, 2048, 2048))
+    ),
+    "gemm": Sample(
+        fused.problem,
+        tuple((name, 72, 80, 80) for name in fused.EPILOGUES),
+        tuple((name, *size) for name in fused.EPILOGUES for size in ((1000, 528, 272), (4096, 4096, 2048))),
     ),
     "histogram": Sample(histogram.problem, ((1,), (9005,)), ((4096,), (2**24 + 3,))),
     "stream_k_gemm": Sample(

@@ -1,0 +1,256 @@
+"""D = f(A @ B^T) by an epilogue of one's own: scales of rows and columns, a bias, an activation, a residual.
+
+An epilogue is a function of the sums, a tile of f32 that lies in registers, and of what it may ask for: a number for
+each row of D, one for each column, a matrix of D's shape, alpha and beta. What it does not ask for is not loaded.
+`python -m samples.gemm.fused [EPILOGUE] M N K` runs one of EPILOGUES; M, N and K are any numbers that samples.gemm has.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Annotated, Any, NamedTuple, TypeAlias
+
+import nvbackend as nvb
+from nvbackend import Major, e4m3, f16, f32, i32
+from nvbackend.layout import Layout
+from samples.gemm.choice import K_MAJOR, check, fits, stored_so, wide_ones
+from samples.gemm.forms import Form, operands_of
+from samples.gemm.model import microseconds
+from samples.gemm.wide import A, B, C, Extent, Wide, products
+from samples.problem import Problem
+from samples.problem import main as solve
+from samples.program import e4m3_matrix
+
+MOST_COLUMNS = {False: 192, True: 128}
+"""Of a tile, and of one of D^T: beside more sums a thread has too few registers for what an epilogue loads."""
+
+
+def pointer_to_d(result: nvb.ElementType) -> nvb.Pointer:
+    return nvb.Pointer(result, const=True)
+
+
+Vector: TypeAlias = Annotated[nvb.Pointer, nvb.Pointer(f32, const=True)]
+Matrix: TypeAlias = Annotated[nvb.Pointer, pointer_to_d]
+Pairs: TypeAlias = Annotated[i32, nvb.Scalar(i32, minimum=2, multiple_of=2)]
+
+
+@dataclass(frozen=True)
+class Given:
+    """What an epilogue may ask for, of a tile of D or D^T: each is loaded where it is asked for first."""
+
+    k: nvb.KernelBuilder
+    sums: nvb.TileValues
+    alpha: nvb.Value
+    beta: nvb.Value
+    vectors: tuple[nvb.Address, nvb.Address]
+    matrix: nvb.Address
+    at: tuple[nvb.Value, nvb.Value]
+    extents: tuple[nvb.Value, nvb.Value]
+    swapped: bool
+
+    @cached_property
+    def of_rows(self) -> nvb.AxisValues:
+        """The first vector's number for each row of D."""
+        return self._along(0)
+
+    @cached_property
+    def of_columns(self) -> nvb.AxisValues:
+        """The second vector's number for each column of D."""
+        return self._along(1)
+
+    @cached_property
+    def residual(self) -> nvb.TileValues:
+        """The matrix's elements, as f32."""
+        (row, column), (m, n) = self.at, self.extents
+        strides: Any = (1, n) if self.swapped else (n, 1)
+        height, width = (n - column, m - row) if self.swapped else (m - row, n - column)
+        tensor = self.k.tensor(self.matrix + (row * n + column), Layout(self.sums.shape, strides), multiple_of=2)
+        inside = self.k.identity_tensor(self.sums.shape).below(height, width)
+        return self.sums.load(tensor, where=inside).to(f32)
+
+    def _along(self, axis: int) -> nvb.AxisValues:
+        first, end, vector = self.at[axis], self.extents[axis], self.vectors[axis]
+        along = self.sums.rows if (axis == 0) != self.swapped else self.sums.columns
+        return along(lambda place: (vector + (first + place)).load(where=first + place < end)[0])
+
+
+Epilogue = Callable[[nvb.TileValues, Given], nvb.TileValues]
+
+
+@nvb.kernel("sm_90a", threads=lambda consumers: 128 * (1 + consumers), cluster=lambda cluster: cluster, min_ctas=1)
+def fused(
+    k: nvb.KernelBuilder,
+    a: A,
+    b: B,
+    d: C,
+    of_rows: Vector,
+    of_columns: Vector,
+    residual: Matrix,
+    alpha: f32,
+    beta: f32,
+    m: Extent,
+    n: Pairs,
+    steps: i32,
+    *,
+    epilogue: Epilogue,
+    operand: nvb.ElementType = f16,
+    result: nvb.ElementType = f16,
+    batched: bool = False,
+    columns: int = 256,
+    consumers: int = 2,
+    cluster: int = 2,
+    stages: int = 3,
+    group: int = 16,
+    parts: int = 1,
+    tail: int = 0,
+    pingpong: bool = False,
+    swapped: bool = False,
+    a_major: Major = Major.K,
+    b_major: Major = Major.K,
+) -> None:
+    """The constants are those of `wide`, and the epilogue. There is no batch."""
+    tile = Wide(columns, consumers, cluster, stages, parts, operand, result, batched, tail, group)
+    one = replace(tile, pingpong=pingpong, swapped=swapped, a_major=a_major, b_major=b_major)
+
+    def finish(acc: nvb.Accumulator, part: nvb.Operand, place: Any) -> nvb.TileValues:
+        sums, at = acc.elements(part), place[1:]
+        in_d = at[::-1] if swapped else at
+        return epilogue(sums, Given(k, sums, alpha, beta, (of_rows, of_columns), residual, in_d, (m, n), swapped))
+
+    products(k, (a, b, d), k.const(1, i32), (m, n), steps, one, finish)
+
+
+def biased_gelu(sums: nvb.TileValues, given: Given) -> nvb.TileValues:
+    """gelu(A @ B^T + bias)."""
+    return (sums + given.of_columns).map(lambda x: given.k.math.gelu(x, approx=True))
+
+
+def added(sums: nvb.TileValues, given: Given) -> nvb.TileValues:
+    """alpha A @ B^T + beta R."""
+    return sums * given.alpha + given.residual * given.beta
+
+
+def scaled(sums: nvb.TileValues, given: Given) -> nvb.TileValues:
+    """A @ B^T with a scale for each row of A, and one for each row of B."""
+    return sums * given.of_rows * given.of_columns
+
+
+class Case(NamedTuple):
+    """An epilogue, the types that it is tried with, and the same in NumPy."""
+
+    epilogue: Epilogue
+    form: Form
+    expected: Callable[..., Any]
+
+
+def _gelu(product: Any, _rows: Any, columns: Any, *_: Any) -> Any:
+    import numpy as np
+
+    x = product.astype(np.float64) + columns
+    return x * 0.5 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+EPILOGUES = {
+    "bias_gelu": Case(biased_gelu, Form(), _gelu),
+    "residual": Case(added, Form(), lambda product, _rows, _columns, more, alpha, beta: alpha * product + beta * more),
+    "row_scales": Case(
+        scaled,
+        Form(e4m3, f16, e4m3_matrix, tolerance=2**-8),
+        lambda product, rows, columns, *_: product * rows[:, None] * columns,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Fused:
+    """A tile of `wide`, and what is done with it."""
+
+    tile: Wide
+    epilogue: Epilogue
+
+    @property
+    def kernel(self) -> nvb.KernelDefinition:
+        return fused.with_(**vars(self.tile), epilogue=self.epilogue)
+
+
+def choose(
+    m: int,
+    n: int,
+    depth: int,
+    epilogue: Epilogue,
+    operand: nvb.ElementType = f16,
+    result: nvb.ElementType = f16,
+    majors: tuple[Major, Major] = K_MAJOR,
+    multiprocessors: int = 132,
+) -> Fused:
+    """The tile that takes the least time by the model, of those that leave registers to an epilogue."""
+    check(operand, result, majors, m=m, n=n, depth=depth, multiprocessors=multiprocessors)
+    every = (one for one in stored_so(wide_ones(operand, result), majors) if fits(one, m, n))
+    some = (
+        one for one in every if isinstance(one, Wide) and one.columns <= MOST_COLUMNS[one.swapped] and not one.pingpong
+    )
+    tiles = (one.for_depth(depth) for one in some if one.cluster <= multiprocessors)
+    return Fused(min(tiles, key=lambda one: microseconds(one, m, n, depth, multiprocessors)), epilogue)
+
+
+def launch(
+    loaded: nvb.runtime.LoadedKernel,
+    one: Wide,
+    operands: tuple[Any, Any, Any],
+    given: tuple[Any, Any, Any],
+    alpha: float,
+    beta: float,
+    depth: int,
+) -> None:
+    """Start the kernel on A, B and D, and on a number for each row, one for each column, and a matrix like D.
+
+    Whatever the epilogue does not ask for may be an array of one element.
+    """
+    m, n = operands[2].shape
+    grid, (_, _, *sizes) = one.launch_of(m, n, depth, loaded.device.limits.multiprocessors)
+    loaded.launch(grid, *operands, *given, alpha, beta, *sizes)
+
+
+def problem_for(one: Fused, m: int, n: int, depth: int, case: Case) -> Problem:
+    """Random matrices and vectors."""
+    import numpy as np
+
+    (a, b), product = operands_of(case.form, m, n, depth)
+    random, (alpha, beta) = np.random.default_rng(n), (0.5, -3.0)
+    rows, columns = (random.uniform(0.5, 2, extent).astype(np.float32) for extent in (m, n))
+    more = (random.standard_normal((m, n)) * np.sqrt(depth)).astype(case.form.storage)
+    expected = case.expected(product, rows, columns, more.astype(np.float32), alpha, beta)
+
+    def start(loaded: nvb.runtime.LoadedKernel, *arrays: Any) -> None:
+        a, b, *given, d = arrays
+        launch(loaded, one.tile, (a, b, d), (given[0], given[1], given[2]), alpha, beta, depth)
+
+    output = np.full((m, n), 77, case.form.storage)
+    return Problem(one.kernel, start, (a, b, rows, columns, more), expected, output, case.form.tolerance)
+
+
+def problem(name: str, m: int, n: int, depth: int) -> Problem:
+    """Random matrices for the tile that the model chooses."""
+    case = EPILOGUES[name]
+    form = case.form
+    one = choose(m, n, depth, case.epilogue, form.operand, form.result, form.majors)
+    return replace(problem_for(one, m, n, depth, case), choice=one.tile.label)
+
+
+def main() -> int:
+    return solve(
+        __doc__,
+        problem,
+        sizes="M, N and K",
+        multiples=(1, 16, 16),
+        on_the_gpu=(4096, 4096, 4096),
+        in_the_simulator=(200, 304, 80),
+        forms=tuple(EPILOGUES),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
