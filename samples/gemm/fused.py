@@ -25,7 +25,9 @@ from samples.problem import main as solve
 from samples.program import e4m3_matrix
 
 MOST_COLUMNS = {False: 192, True: 128}
-"""Of a tile, and of one of D^T: beside more sums a thread has too few registers for what an epilogue loads."""
+"""Of a tile, and of one of D^T: beside more sums a thread may have too few registers for what an epilogue loads."""
+WIDEST = 256, 2
+"""Columns and cluster of larger tiles, in which those of the epilogues here are not spilled (ptxas 13.5)."""
 
 
 def pointer_to_d(result: nvb.ElementType) -> nvb.Pointer:
@@ -176,6 +178,13 @@ class Fused:
         return fused.with_(**vars(self.tile), epilogue=self.epilogue)
 
 
+def has_room(one: Wide, most_columns: int | None) -> bool:
+    """Whether a thread has registers for an epilogue beside its sums."""
+    if one.pingpong or most_columns is not None:
+        return not one.pingpong and one.columns <= (most_columns or 0)
+    return one.columns <= MOST_COLUMNS[one.swapped] or (not one.swapped and (one.columns, one.cluster) == WIDEST)
+
+
 def choose(
     m: int,
     n: int,
@@ -184,15 +193,22 @@ def choose(
     operand: nvb.ElementType = f16,
     result: nvb.ElementType = f16,
     majors: tuple[Major, Major] = K_MAJOR,
+    *,
+    most_columns: int | None = None,
     multiprocessors: int = 132,
 ) -> Fused:
-    """The tile that takes the least time by the model, of those that leave registers to an epilogue."""
+    """The tile that takes the least time by the model, of those that leave registers to an epilogue.
+
+    Where ptxas warns of spills, take tiles of fewer columns. Raises ValueError as `candidates` does.
+    """
     check(operand, result, majors, m=m, n=n, depth=depth, multiprocessors=multiprocessors)
-    every = (one for one in stored_so(wide_ones(operand, result), majors) if fits(one, m, n))
-    some = (
-        one for one in every if isinstance(one, Wide) and one.columns <= MOST_COLUMNS[one.swapped] and not one.pingpong
-    )
-    tiles = (one.for_depth(depth) for one in some if one.cluster <= multiprocessors)
+    tiles = [
+        one.for_depth(depth)
+        for one in stored_so(wide_ones(operand, result), majors)
+        if isinstance(one, Wide) and has_room(one, most_columns) and one.cluster <= multiprocessors and fits(one, m, n)
+    ]
+    if not tiles:
+        raise ValueError(f"no tile has at most {most_columns} columns")
     return Fused(min(tiles, key=lambda one: microseconds(one, m, n, depth, multiprocessors)), epilogue)
 
 

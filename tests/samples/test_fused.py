@@ -88,6 +88,20 @@ def test_every_tile_on_a_gpu(tile):
     assert problem.error(problem.kernel.compile(), Device(None)) < problem.tolerance
 
 
+@pytest.mark.parametrize("size", [(4096, 4096, 4096), (512, 4096, 4096)], ids=str)
+@pytest.mark.parametrize("name", EPILOGUES)
+def test_what_is_chosen_spills_nothing(name, size):
+    case = EPILOGUES[name]
+    one = fused.choose(*size, case.epilogue, case.form.operand, case.form.result)
+    assert one.kernel.compile(check=False).diagnostics == ()
+
+
+def test_tiles_of_fewer_columns():
+    assert fused.choose(4096, 4096, 4096, fused.added, most_columns=128).tile.columns <= 128
+    with pytest.raises(ValueError, match="no tile has at most 8 columns"):
+        fused.choose(4096, 4096, 4096, fused.added, most_columns=8)
+
+
 def test_the_choice_is_a_tile_of_one_cta():
     assert isinstance(fused.choose(16, 4096, 4096, fused.scaled).tile, Wide)
     assert np.isfinite(fused.problem("bias_gelu", 40, 48, 64).expected).all()
