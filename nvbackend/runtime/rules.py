@@ -193,12 +193,12 @@ ASSERTION = Rule(
 )
 
 
-def how_to_load(given: object) -> str:
+def how_to_load(kernel: object) -> str:
     """What to write for an object that is not a compiled kernel."""
-    if isinstance(given, str) and ".version" in given:
+    if isinstance(kernel, str) and ".version" in kernel:
         return "run a text of PTX in the simulator: nvb.simulator.Simulator().load(text)"
-    if isinstance(given, str | os.PathLike):
+    if isinstance(kernel, str | os.PathLike):
         return (
-            f"read the file that compiled.save(path) wrote: nvb.runtime.load(nvb.load_compiled({os.fspath(given)!r}))"
+            f"read the file that compiled.save(path) wrote: nvb.runtime.load(nvb.load_compiled({os.fspath(kernel)!r}))"
         )
     return "compile it first: nvb.runtime.load(kernel.compile())"
