@@ -2,7 +2,7 @@
 
     PYTHONPATH=. python -m benchmarks.pictures [FOLDER]
 
-The tables are read from the page, so a figure stands in one place. Needs matplotlib (the extra `plots`).
+The tables are read from the page, which alone has the figures. Needs matplotlib (the extra `plots`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Bars:
 
 
 def tables(page: str) -> Iterator[tuple[str, list[Row]]]:
-    """Every table of the page under the heading that it stands below, as rows by the names of their columns."""
+    """Every table of the page with the heading above it, as rows by the names of their columns."""
     heading, found = "", re.finditer(r"^#+ (.+)$|^(\|.+\|)\n\|[ -|]+\|\n((?:\|.+\|\n)+)", page, re.MULTILINE)
     for match in found:
         if match[1]:
@@ -124,7 +124,7 @@ def _roof(flops: float, moved: float) -> float:
 
 
 def written(value: float) -> str:
-    """What stands beside a bar: three digits."""
+    """The number beside a bar: three digits."""
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
