@@ -91,22 +91,27 @@ def packed(k: nvb.KernelBuilder, weights: nvb.TileValues, element: nvb.ElementTy
 
 
 def store(
-    k: nvb.KernelBuilder, o: nvb.Address, tile: nvb.TileValues, at: tuple[nvb.Value, nvb.Value], rows: nvb.Value
+    k: nvb.KernelBuilder,
+    o: nvb.Address,
+    tile: nvb.TileValues,
+    at: tuple[nvb.Value, nvb.Value],
+    rows: nvb.Value,
+    end: nvb.Value | None = None,
 ) -> None:
-    """Store a tile of a head from its first row on, up to the last of its rows."""
+    """Store a tile of a head from its first row on, up to the last of its rows, or to the row before `end`."""
     (head, first), shape = at, tile.shape
     place = (head.to(i64) * rows.to(i64) + first.to(i64)) * shape[1]
     to = k.tensor(o + place, Layout(shape, (shape[1], 1)))
-    tile.store(to, where=k.identity_tensor(shape, at=(first, 0)).below(rows, None))
+    tile.store(to, where=k.identity_tensor(shape, at=(first, 0)).below(rows if end is None else end, None))
 
 
 def products(
-    k: nvb.KernelBuilder, element: nvb.ElementType, depth: int, block: int
+    k: nvb.KernelBuilder, element: nvb.ElementType, depth: int, block: int, consumers: int = CONSUMERS
 ) -> tuple[nvb.TiledWgmma, nvb.TiledWgmma]:
     """Q K^T of a block of keys, and the weights, in registers, times V."""
     scoring = nvb.wgmma.mma_async(f"m64n{block}k16", element, element, f32)
     weighing = nvb.wgmma.mma_async(f"m64n{depth}k16", element, element, f32, a_in_registers=True)
-    return k.tiled_mma(scoring, (CONSUMERS, 1)), k.tiled_mma(weighing, (CONSUMERS, 1))
+    return k.tiled_mma(scoring, (consumers, 1)), k.tiled_mma(weighing, (consumers, 1))
 
 
 @contextmanager
@@ -218,11 +223,13 @@ def attention(
             store(k, o, acc.elements(mine) / softmax.sums(), (head, first), rows)
 
 
-def check_shapes(q: Any, keys: Any, values: Any, o: Any, depth: int, share: int) -> None:
+def check_shapes(
+    q: Any, keys: Any, values: Any, o: Any, depth: int, share: int, rows_of_keys: int | None = None
+) -> None:
     """Raises ValueError for other shapes than the kernel takes: TMA reads zeros past the end of an array."""
     if len(q.shape) != 3 or q.shape[2] != depth or share < 1 or q.shape[0] % share:
         raise ValueError(f"Q is heads x rows x {depth}, of a multiple of {share} heads, not {tuple(q.shape)}")
-    of_keys = q.shape[0] // share, *q.shape[1:]
+    of_keys = q.shape[0] // share, q.shape[1] if rows_of_keys is None else rows_of_keys, depth
     for name, array, shape in (("K", keys, of_keys), ("V", values, of_keys), ("O", o, q.shape)):
         if tuple(array.shape) != tuple(shape):
             raise ValueError(f"{name} is {tuple(shape)}, as Q is {tuple(q.shape)}, not {tuple(array.shape)}")
@@ -301,15 +308,24 @@ def problem_of(
     q, keys, values = (
         stored(random.standard_normal((count, rows, depth)), element) for count in (heads, *[heads // share] * 2)
     )
-    k64, v64 = (doubles(one, element).repeat(share, 0) for one in (keys, values))
-    scores = doubles(q, element) @ k64.transpose(0, 2, 1) / np.sqrt(depth)
-    if causal:
-        scores[:, ~np.tri(rows, dtype=bool)] = -np.inf
-    weights = np.exp(scores - scores.max(2, keepdims=True))
-    expected = weights / weights.sum(2, keepdims=True) @ v64
+    expected = by_numpy(*(doubles(one, element) for one in (q, keys, values)), causal=causal)
     output = stored(np.full(q.shape, np.nan), element)
     tolerance = 2**-9 if element is f16 else 2**-7
     return Problem(definition, start, (q, keys, values), expected, output, tolerance, element=element)
+
+
+def by_numpy(q: Any, keys: Any, values: Any, *, causal: bool) -> Any:
+    """O in f64; the last of causal queries sees all keys, and a query that sees none has zeros."""
+    import numpy as np
+
+    (heads, rows, depth), count = q.shape, keys.shape[1]
+    keys, values = (one.repeat(heads // len(one), 0) for one in (keys, values))
+    scores = q @ keys.transpose(0, 2, 1) / np.sqrt(depth)
+    if causal:
+        scores[:, ~np.tri(rows, count, count - rows, dtype=bool)] = -np.inf
+    weights = np.exp(scores - scores.max(2, keepdims=True, initial=-1e30))
+    sums = weights.sum(2, keepdims=True)
+    return np.divide(weights @ values, sums, out=np.zeros_like(q), where=sums != 0)
 
 
 def main() -> int:

@@ -7,78 +7,64 @@ of the build. With `--tune` it measures every kernel that could be chosen.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import nvbackend as nvb
 from samples.attention.choice import Form, candidates, choose
-from samples.attention.forward import grid, kernel, launch
-from samples.flash_attention import problem_of
+from samples.attention.uses import Even, Varlen
 from samples.problem import Problem
 from samples.problem import main as solve
 from samples.tuning import Candidate, How, tune
 
-FORMS: dict[str, dict[str, Any]] = {
-    "causal": {"causal": True},
-    "plain": {},
-    "shared": {"causal": True, "share": 2},
-    "broad": {"depth": 256},
-    "broad_causal": {"depth": 256, "causal": True},
-    "narrow": {"depth": 64},
-    "narrow_causal": {"depth": 64, "causal": True},
-    "narrow_long": {"depth": 64, "long": 2048},
-    "narrow_long_causal": {"depth": 64, "causal": True, "long": 8192},
-    "bf16": {"causal": True, "element": nvb.bf16},
+FORMS = {
+    "causal": Even(causal=True),
+    "plain": Even(),
+    "shared": Even(causal=True, share=2),
+    "broad": Even(256),
+    "broad_causal": Even(256, causal=True),
+    "narrow": Even(64),
+    "narrow_causal": Even(64, causal=True),
+    "narrow_long": Even(64, long=2048),
+    "narrow_long_causal": Even(64, causal=True, long=8192),
+    "bf16": Even(causal=True, element=nvb.bf16),
+    "varlen": Varlen(),
+    "varlen_causal": Varlen(causal=True),
+    "varlen_cached": Varlen(causal=True, cached=100),
 }
 
 
-def constants_of(form: str, heads: int, rows: int) -> tuple[dict[str, Any], int]:
-    """The build's constants, and the length that the choice is for: the long forms are what longer rows have."""
-    constants = FORMS[form].copy()
-    length, share = constants.pop("long", rows), constants.get("share", 1)
-    if heads % share:
+def use_of(form: str, heads: int, rows: int) -> tuple[Even, int]:
+    """What the kernels are for, and the length that the choice is for: the long forms are what longer rows have."""
+    use = FORMS[form]
+    if heads % use.share:
         raise SystemExit(
-            f"{heads} heads of Q: each {share} share one of K and V, so there must be a multiple of {share}"
+            f"{heads} heads of Q: each {use.share} share one of K and V, so there must be a multiple of {use.share}"
         )
-    return constants, length
-
-
-def problem_for(chosen: Form, heads: int, rows: int, constants: Mapping[str, Any]) -> Problem:
-    """Random Q, K and V, and O in f64."""
-    import numpy as np
-
-    shapes = {name: constants[name] for name in ("depth", "share") if name in constants}
-    start = partial(launch, consumers=chosen.consumers, **shapes)
-    one = problem_of(kernel(chosen, **constants), start, heads, rows, **constants)
-    return replace(one, inputs=(*one.inputs, np.zeros(1, np.int32)))
+    return use, use.long or rows
 
 
 def problem(form: str, heads: int, rows: int) -> Problem:
     """The problem of the kernel that is chosen."""
-    constants, length = constants_of(form, heads, rows)
-    chosen = choose(constants.get("depth", 128), length, causal=constants.get("causal", False))
-    return problem_for(chosen, heads, rows, constants)
+    use, length = use_of(form, heads, rows)
+    return use.problem(choose(use.depth, length, causal=use.causal), heads, rows)
 
 
 def tuned(form: str, heads: int, rows: int, **how: Any) -> int:
     """Measure all candidates; the exit status."""
-    constants, length = constants_of(form, heads, rows)
-    every = candidates(constants.get("depth", 128), length, causal=constants.get("causal", False))
+    use, length = use_of(form, heads, rows)
+    every = candidates(use.depth, length, causal=use.causal)
 
     def candidate(one: Form) -> Candidate:
         def prepare(loaded: nvb.runtime.LoadedKernel, arrays: Any, stream: Any) -> nvb.runtime.PreparedLaunch:
-            q, keys, values, counter, o = arrays
-            ctas = grid(heads, rows, loaded.device.limits.multiprocessors, one.consumers)
-            return loaded.prepare(ctas, q, keys, values, o, heads, rows, counter, stream=stream)
+            ctas, *arguments = use.arguments(one, arrays, loaded.device.limits.multiprocessors)
+            return loaded.prepare(ctas, *arguments, stream=stream)
 
-        return Candidate(kernel(one, **constants), prepare)
+        return Candidate(use.kernel(one), prepare)
 
     return tune(
         f"{form} attention {heads} x {rows}",
         {one.label: candidate(one) for one in every},
-        lambda: problem_for(every[0], heads, rows, constants),
+        lambda: use.problem(every[0], heads, rows),
         How.asked(**how),
     )
 

@@ -9,21 +9,23 @@ and V are constants of the build, and so is what `choose` returns.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Annotated, Any, TypeAlias
 
 import nvbackend as nvb
-from nvbackend import Major, f16, f32, i32, u32
+from nvbackend import Major, f16, i32, u32
 from samples.attention.choice import WARPGROUP_ROWS, WARPGROUP_THREADS, Form
 from samples.attention.softmax import Softmax
-from samples.attention.tiles import QueryRing, Tiles
-from samples.flash_attention import PANEL, QUICK, Keys, Output, Rows, check_shapes, packed, store
+from samples.attention.tiles import EvenTiles, QueryRing, Tiles
+from samples.flash_attention import PANEL, QUICK, Keys, Output, Rows, check_shapes, packed, products, store
 
 TOGETHER = 65536  # rows of keys of the heads that are walked together, with 256 columns half as many
 FIRST_TURN = 1  # named barriers: the turn of each warpgroup
 
 Ring: TypeAlias = "nvb.Ring[nvb.SharedTile]"
+Seen: TypeAlias = Callable[[], "nvb.TileValues"]  # the scores of a step, without those that do not count
 
 
 def map_of_queries(element: nvb.ElementType, consumers: int) -> nvb.TensorMap:
@@ -81,6 +83,7 @@ class Consumer:
         form: Form,
         *,
         causal: bool,
+        may_see_nothing: bool = False,
     ) -> None:
         self._k, self._q_ring, self._mine, self._form, self._causal = k, q_ring, mine, form, causal
         self._scoring, self._weighing = tiled
@@ -91,7 +94,9 @@ class Consumer:
         self.left_out = form.consumers - 1 - mine if self._leaves_out else k.const(0, i32)
         self.masked = WARPGROUP_ROWS * form.consumers // form.block if causal and not self._leaves_out else 1
         """How many of a tile's first steps have keys that some query must not see."""
-        self.softmax = Softmax(k, self._scores.elements(mine), self._acc.elements().shape[1], form)
+        self.softmax = Softmax(
+            k, self._scores.elements(mine), self._acc.elements().shape[1], form, may_see_nothing=may_see_nothing
+        )
 
     @contextmanager
     def turns(self) -> Iterator[None]:
@@ -137,12 +142,12 @@ class Consumer:
         k.wgmma.wait_group(1, drains=[self._scores])
         self._q_ring.give_back(when=last)
 
-    def _first_seen(self, keys_left: nvb.Value) -> nvb.TileValues:
+    def first_seen(self, keys_left: nvb.Value) -> nvb.TileValues:
         if self._causal:
-            return self._seen(0)
+            return self.seen(0)
         return self._scores.elements(self._mine).where(lambda _, key: key < keys_left, -math.inf)
 
-    def _seen(self, step: int) -> nvb.TileValues:
+    def seen(self, step: int) -> nvb.TileValues:
         """Scores of a tile's first steps, its last keys, without those of keys beyond the query's own."""
         form = self._form
         first = WARPGROUP_ROWS * form.consumers - form.block * (step + 1)
@@ -153,7 +158,7 @@ class Consumer:
         self._words.set_registers(packed(self._k, weights, element))
 
     def begin(
-        self, query: nvb.SharedTile, k_ring: Ring, v_ring: Ring, keys_left: nvb.Value, last: nvb.Value
+        self, query: nvb.SharedTile, k_ring: Ring, v_ring: Ring, seen: Seen, last: nvb.Value
     ) -> tuple[nvb.TileValues, nvb.TileValues]:
         """The first step of a tile: its weights, and what the tile before it comes to."""
         with v_ring.drain() as value:
@@ -161,7 +166,7 @@ class Consumer:
             with k_ring.drain() as key:
                 self._multiply(query, key.tile, value.tile, last)
             sums = self.softmax.sums()
-            weights = self.softmax.begin(self._first_seen(keys_left))
+            weights = self.softmax.begin(seen())
             self._k.wgmma.wait_group(0, drains=[self._acc])
         self._leave_out(v_ring)
         return weights, self._acc.elements(self._mine) / sums
@@ -176,15 +181,15 @@ class Consumer:
         k_ring: Ring,
         v_ring: Ring,
         element: nvb.ElementType,
-        masked: int,
+        seen: Seen | None,
         last: nvb.Value,
     ) -> None:
-        """A step after the first; `masked` is its number where some query must not see all of its keys, else 0."""
+        """A step after the first; `seen` are its scores where some query must not see all of its keys."""
         k = self._k
         with v_ring.drain() as value:
             with k_ring.drain() as key:
                 self._multiply(query, key.tile, value.tile, last)
-            weights, factor, grew = self.softmax.step(self._seen(masked) if masked else self._scores.elements())
+            weights, factor, grew = self.softmax.step(self._scores.elements() if seen is None else seen())
             k.wgmma.wait_group(0, drains=[self._acc])
             with nullcontext() if grew is None else k.if_(grew):
                 self._acc.set(self._acc.elements() * factor)
@@ -223,13 +228,11 @@ def attention(
 ) -> None:
     """`share` heads of Q have one head of K and V."""
     form = Form(consumers, block, stages, q_stages, turns, patient, polynomial)
-    scoring = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{block}k16", element, element, f32), (consumers, 1))
-    weights_times_v = nvb.wgmma.mma_async(f"m64n{depth}k16", element, element, f32, a_in_registers=True)
-    weighing = k.tiled_mma(weights_times_v, (consumers, 1))
+    scoring, weighing = products(k, element, depth, block, consumers)
     k_ring = k.pipeline(stages, consumers, tile=scoring.smem_b(depth))
     v_ring = k.pipeline(stages, consumers, tile=weighing.smem_b(block, Major.MN))
     k.tma.prefetch_maps(q, keys, values)
-    tiles = Tiles(k, counter, heads, rows, form, TOGETHER * 128 // max(depth, 128) if causal else 0)
+    tiles = EvenTiles(k, counter, heads, rows, form, TOGETHER * 128 // max(depth, 128) if causal else 0)
     q_ring = QueryRing(k, scoring.smem_a(depth), form, tiles.turn)
     k.mbarrier.ready()
     with k.producer(registers=24):
@@ -240,15 +243,16 @@ def attention(
         of_head, of_row = k.var(0, i32), k.var(rows)  # the tile whose last weights are not multiplied yet: none
         with one.turns(), tiles.take() as (head, first, steps):
             query, more = q_ring.wait(), steps - one.left_out - 1
-            weights, made = one.begin(query, k_ring, v_ring, rows - (steps - 1) * block, more == 0)
+            seen = partial(one.first_seen, rows - (steps - 1) * block)
+            weights, made = one.begin(query, k_ring, v_ring, seen, more == 0)
             store(k, o, made, (of_head.value, of_row.value), rows)
             one.clear(weights, element)
             of_head.set(head)
             of_row.set(first)
             for step in range(1, one.masked):
-                one.step(query, k_ring, v_ring, element, step, more == step)
+                one.step(query, k_ring, v_ring, element, partial(one.seen, step), more == step)
             with k.range(one.masked, more + 1) as number:
-                one.step(query, k_ring, v_ring, element, 0, number == more)
+                one.step(query, k_ring, v_ring, element, None, number == more)
         store(k, o, one.finish(v_ring), (of_head.value, of_row.value), rows)
 
 

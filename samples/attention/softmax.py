@@ -18,8 +18,10 @@ EXP2 = (0.05550410866, 0.24022650695, 0.69314718056, 1.0)  # 2^x from -0.5 to 0.
 class Softmax:
     """The sum of weights of each row so far, and the score that they are relative to."""
 
-    def __init__(self, k: nvb.KernelBuilder, scores: nvb.TileValues, depth: int, form: Form) -> None:
-        self._k, self._form = k, form
+    def __init__(
+        self, k: nvb.KernelBuilder, scores: nvb.TileValues, depth: int, form: Form, *, may_see_nothing: bool = False
+    ) -> None:
+        self._k, self._form, self._may_see_nothing = k, form, may_see_nothing
         self._scale = math.log2(math.e) / math.sqrt(depth)  # of scores, for powers of two
         self._keeps_nan = bool(form.polynomial)  # powers by multiplies are numbers, of NaN too: the row's own is needed
         self._max = partial(k.math.max, nan=self._keeps_nan)
@@ -74,6 +76,11 @@ class Softmax:
         return weights, factor, k.warp.vote("any", (first[1] > first[0]) | (second[1] > second[0]))
 
     def sums(self) -> nvb.AxisValues:
-        """The sum of each row's weights, over the four lanes that have parts of it: NaN of an infinite or NaN score."""
+        """The sum of each row's weights, over the four lanes that have parts of it: NaN of an infinite or NaN score.
+
+        Of a row that sees nothing it is infinity, by which 0 is divided.
+        """
         sums = self.total.value.reduce_lanes("add")
+        if self._may_see_nothing:
+            sums = sums.map(lambda total, most: self._k.select(most <= LEAST, math.inf, total), self.most.value)
         return sums + (self.most.value - self.most.value) if self._keeps_nan else sums

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias
 
@@ -10,40 +11,41 @@ import nvbackend as nvb
 from nvbackend import i32
 from samples.attention.choice import WARPGROUP_ROWS, WARPGROUP_THREADS, Form
 
-MAILBOXES, PLACE = 2, ("head", "first", "steps")
+MAILBOXES = 2
 
-Place: TypeAlias = "tuple[nvb.Value, nvb.Value, nvb.Value]"  # a tile's head, first query, and steps
+Place: TypeAlias = "tuple[nvb.Value, ...]"  # a tile's head, first query, and what else both sides need
 
 
-class Tiles:
-    """Tiles that the producer draws from a counter and hands over through mailboxes: numbers, of causal ones places."""
+class Tiles(ABC):
+    """Tiles that the producer draws from a counter and hands over through mailboxes: numbers, or parts of a place."""
 
     def __init__(
-        self, k: nvb.KernelBuilder, counter: nvb.Address, heads: nvb.Value, rows: nvb.Value, form: Form, together: int
+        self,
+        k: nvb.KernelBuilder,
+        counter: nvb.Address,
+        heads: nvb.Value,
+        of_a_head: Callable[[], nvb.Value],
+        form: Form,
+        parts: Sequence[str],
     ) -> None:
-        self._k, self._counter, self._heads, self._rows = k, counter, heads, rows
-        self._queries, self._block, self._together = WARPGROUP_ROWS * form.consumers, form.block, together
-        divided = lambda: (rows + (self._queries - 1)) // self._queries  # noqa: E731
-        at_start = None if together else divided()
-        self._of_a_head = lambda: divided() if at_start is None else at_start
-        self._mail = [k.shared(i32, MAILBOXES, name=name) for name in PLACE[: 3 if together else 1]]
+        self._k, self._counter, self._heads, self._of_a_head = k, counter, heads, of_a_head
+        self._mail = [k.shared(i32, MAILBOXES, name=name) for name in parts]
         self._posted = k.mbarrier.array(MAILBOXES, arrivals=1, name="posted")
         self._taken = k.mbarrier.array(MAILBOXES, arrivals=WARPGROUP_THREADS * form.consumers, name="taken")
         self.turn = k.var(0, i32, name="turn")
         """How many tiles there were before, of the producer or of the consumers."""
 
+    @abstractmethod
     def _place(self, number: nvb.Value) -> Place:
-        """Causal tiles of a group of heads, the last queries of all its heads first; others head by head."""
-        k = self._k
-        if not self._together:
-            steps = (self._rows + (self._block - 1)) // self._block
-            return number // self._of_a_head(), number % self._of_a_head() * self._queries, steps
-        group = k.math.max(self._together // self._rows, 1)
+        """Where a tile is."""
+
+    def _in_groups(self, number: nvb.Value, group: nvb.Value) -> tuple[nvb.Value, nvb.Value]:
+        """The head and the tile of a number, if `group` heads are walked together: the last tile of each, and so on."""
         of_a_group = group * self._of_a_head()
         begin, rest = number // of_a_group * group, number % of_a_group
-        width = k.math.min(group, self._heads - begin)
+        width = self._k.math.min(group, self._heads - begin)
         tile = self._of_a_head() - 1 - rest // width
-        return begin + rest % width, tile * self._queries, (tile + 1) * (self._queries // self._block)
+        return begin + rest % width, tile
 
     @contextmanager
     def draw(self) -> Iterator[Place]:
@@ -53,7 +55,7 @@ class Tiles:
         tile = k.var(k.block_id(), i32)
         with k.loop():
             mailbox = self.turn % MAILBOXES
-            place = self._place(k.math.min(tile, count - 1)) if self._together else None
+            place = self._place(k.math.min(tile, count - 1)) if len(self._mail) > 1 else None
             k.mbarrier.wait(self._taken + mailbox, self.turn // MAILBOXES % 2 ^ 1)
             posted = (tile,) if place is None else (k.select(tile < count, place[0], self._heads), *place[1:])
             for mail, number in zip(self._mail, posted, strict=True):
@@ -77,8 +79,30 @@ class Tiles:
             first, *rest = (k.var(mail[mailbox]) for mail in self._mail)
             k.mbarrier.arrive(self._taken + mailbox)
             k.break_if(first >= (self._heads if rest else self._heads * self._of_a_head()))
-            yield (first.value, rest[0].value, rest[1].value) if rest else self._place(first.value)
+            yield (first.value, *(part.value for part in rest)) if rest else self._place(first.value)
             self.turn += 1
+
+
+class EvenTiles(Tiles):
+    """Tiles of sequences of `rows`, one for each head: their head, first query, and steps."""
+
+    def __init__(
+        self, k: nvb.KernelBuilder, counter: nvb.Address, heads: nvb.Value, rows: nvb.Value, form: Form, together: int
+    ) -> None:
+        self._rows, self._queries, self._block = rows, WARPGROUP_ROWS * form.consumers, form.block
+        self._together = together
+        divided = lambda: (rows + (self._queries - 1)) // self._queries  # noqa: E731
+        at_start = None if together else divided()
+        parts = ("head", "first", "steps") if together else ("number",)
+        super().__init__(k, counter, heads, lambda: divided() if at_start is None else at_start, form, parts)
+
+    def _place(self, number: nvb.Value) -> Place:
+        """Causal tiles of a group of heads, the last queries of all its heads first; others head by head."""
+        if not self._together:
+            steps = (self._rows + (self._block - 1)) // self._block
+            return number // self._of_a_head(), number % self._of_a_head() * self._queries, steps
+        head, tile = self._in_groups(number, self._k.math.max(self._together // self._rows, 1))
+        return head, tile * self._queries, (tile + 1) * (self._queries // self._block)
 
 
 class QueryRing:
