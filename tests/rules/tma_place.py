@@ -74,6 +74,7 @@ def sum_of_bytes(k, small: nvb.TensorMap(u8, box=(64, 64), swizzle=0), wide: nvb
     memory = k.shared(u8, 4096, align=128)
     with k.one_thread():
         k.tma.reduce_box(small, (0, 0), memory, "add")  # breaks
+        k.tma.store_box(small, (0, 0), memory)  # keeps
         k.tma.reduce_box(wide, (0, 0), memory, "add")  # keeps
         k.tma.commit_group()
         k.tma.wait_group()

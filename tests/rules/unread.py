@@ -34,6 +34,13 @@ def tile_that_is_only_reserved(k, c: nvb.TensorMap(f16, box=(64, 64)), out: nvb.
     acc = k.wgmma.accumulator(64)
     acc.fill(1.0)
     reserved = output.reserve((0, 0), 0)
-    out[k.thread_id()] = acc[0]  # breaks
+    out[k.thread_id()] = acc[0]
     reserved.store(acc)  # keeps
     output.finish()
+
+
+@kernel("kernel.unused-parameter", threads=32)
+def output_that_is_never_stored(k, x: nvb.Pointer[f32], y: nvb.Pointer[f32], low: nvb.Pointer[f32]):
+    lane = k.thread_id()
+    y[lane] = k.warp.reduce("max", x[lane])
+    low[lane] = k.warp.reduce("min", x[lane])  # keeps

@@ -32,6 +32,7 @@ from nvbackend.builder.lower.text import text_of_module
 from nvbackend.builder.ops.groups import of_whole_calls
 from nvbackend.builder.scopes.names import check_kernel_meaning, is_ptx_name, suggested_kernel_name
 from nvbackend.builder.scopes.rules import FINISHED, KERNEL_NAME
+from nvbackend.builder.scopes.unmentioned import Unmentioned, unused_parameters
 from nvbackend.builder.tiles.mma.unread import work_for_nothing
 from nvbackend.builder.values.math_policy import MathPolicy
 from nvbackend.builder.values.values import GLOBAL_SPACE, Value
@@ -104,6 +105,7 @@ class KernelBuilder(Operations):
             KERNEL_NAME.fail(given=name, suggested=suggested_kernel_name(name))
         check_kernel_meaning(name)
         self._bounds, self._warnings = checked_bounds(parsed, threads, cluster, min_ctas, max_registers)
+        self._unmentioned = Unmentioned()
         self.max_registers = max_registers
         """The most registers a thread may have, None where nothing was asked for."""
         check_parameters(name, parameters)
@@ -215,6 +217,7 @@ class KernelBuilder(Operations):
         of_calls = [*owner_faults(self), *self.core.peers.faults(), *self.groups.faults()]
         faults = [*self._warnings, *of_calls, *verified]
         faults += work_for_nothing(self.core, self._epilogues)
+        faults += unused_parameters(self._unmentioned, self.function, self.machine, self._parameters)
         return raise_all(of_whole_calls(self.core, self.core.allowances.kept(faults)))
 
     def _early_text(self) -> str | None:

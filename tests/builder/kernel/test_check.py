@@ -15,7 +15,7 @@ from tests.support.runtime import broken, rules
 RACE = "shared.missing-barrier"
 
 
-@nvb.kernel("sm_90a", threads=128)
+@nvb.kernel("sm_90a", threads=128, allow=("kernel.unused-parameter",))
 def race(k, out: Pointer[f32], a: Annotated[nvb.TensorMap, nvb.TensorMap(f16, (64, 64))], n: i32, m: u32, x: f32):
     """Reads what another thread wrote, with no barrier between them, from a place that a size decides."""
     words = k.shared(f32, 256)

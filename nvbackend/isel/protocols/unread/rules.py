@@ -20,3 +20,11 @@ EMPTY_GROUP = Rule(
     reference="PTX ISA 9.7.9 (cp.async.commit_group, cp.async.bulk.commit_group), 9.7.15.7 (wgmma.commit_group)",
     severity=Severity.WARNING,
 )
+UNUSED_PARAMETER = Rule(
+    id="kernel.unused-parameter",
+    message="the kernel never uses the {kind} {name}",
+    fix="read or write what it points to, or leave the parameter out; a name that is meant to be unused is _{name}",
+    why="An output that nothing writes keeps what was in it; an input that nothing reads has no part in the result.",
+    reference="docs/guide.md, A first kernel",
+    severity=Severity.WARNING,
+)

@@ -251,7 +251,7 @@ def copies_of_threads(k, matrix):
 @pytest.mark.parametrize("body", [copy_box, stage_that_is_none, rows_of_a_matrix, copies_of_threads])
 def test_copies_and_matrices(body) -> None:
     @nvb.kernel("sm_90a", threads=THREADS)
-    def whole(k, matrix: nvb.TensorMap(f16, box=(64, 64)), x: nvb.Pointer[f32]):
+    def whole(k, matrix: nvb.TensorMap(f16, box=(64, 64)), _x: nvb.Pointer[f32]):
         body(k, matrix)
 
     [found] = broken(whole.build)
