@@ -2,7 +2,7 @@
 
 An epilogue is a function of the sums, a tile of f32 that lies in registers, and of what it may ask for: a number for
 each row of D, one for each column, a matrix of D's shape, alpha and beta. What it does not ask for is not loaded.
-`python -m samples.gemm.fused [EPILOGUE] M N K` runs one of EPILOGUES; M, N and K are any numbers that samples.gemm has.
+`python -m samples.gemm.fused [EPILOGUE] M N K` runs one of EPILOGUES; N and K are multiples of 16.
 """
 
 from __future__ import annotations
