@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, missing_name, raise_all, user_facing
-from nvbackend.diagnostics.arguments import ARGUMENT
 from nvbackend.ptx import Module, parse, resolve
 from nvbackend.ptx.syntax import Function, Variable
 from nvbackend.simulator import scalar
@@ -70,6 +69,8 @@ class Simulator:
             raise TypeError(ptx)  # call.argument of this call, not of the parser's
         module = parse(ptx, source)
         if self.target not in (None, module.target[0]):
+            from nvbackend.diagnostics.arguments import ARGUMENT
+
             problem = f"the text is for {module.target[0]}, and the simulator for {self.target}"
             advice = "write Simulator(): it runs each text for the target of that text"
             ARGUMENT.fail(call="Simulator.load", problem=problem, advice=advice)

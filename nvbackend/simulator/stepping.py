@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from nvbackend.diagnostics import Uncopied, user_facing
-from nvbackend.diagnostics.arguments import ARGUMENT
 from nvbackend.simulator.events import Site, Threads
 from nvbackend.simulator.execution import Execution
 from nvbackend.simulator.machine.lanes import WARP
@@ -69,6 +68,8 @@ class SteppedLaunch(Uncopied):
         Raises what the launch raises, and simulator.step after the end.
         """
         if count < 0:
+            from nvbackend.diagnostics.arguments import ARGUMENT
+
             ARGUMENT.fail(call="SteppedLaunch.step", problem=f"count={count} leads back", advice="give 0 steps or more")
         for _ in range(count):
             scheduler = self._running()

@@ -8,7 +8,6 @@ from collections.abc import Callable
 import numpy as np
 
 from nvbackend.diagnostics import user_facing
-from nvbackend.diagnostics.arguments import ARGUMENT
 from nvbackend.simulator.events import Bits
 from nvbackend.simulator.machine.lanes import WARP
 from nvbackend.simulator.machine.wave import Launch, Wave
@@ -106,6 +105,8 @@ def _masked(mask: Callable[[Bits], Bits]) -> Callable[[Wave], Bits]:
 def multiprocessors(target: str) -> int:
     """How many multiprocessors the chip of a target has, such as "sm_90a" (call.argument for another text)."""
     if not re.fullmatch(r"sm_\d{2,3}[af]?", target):
+        from nvbackend.diagnostics.arguments import ARGUMENT
+
         advice = 'write it as PTX does: multiprocessors("sm_90a")'
         ARGUMENT.fail(call="multiprocessors", problem=f"{target!r} is not the name of a target", advice=advice)
     return _count(target)
