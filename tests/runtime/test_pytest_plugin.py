@@ -34,6 +34,13 @@ def test_nothing_else():
 """
 
 
+@pytest.mark.parametrize("count", ["0", "-2", "x", "1.5"])
+def test_a_number_of_seeds_is_one_or_more(count: str) -> None:
+    command = [sys.executable, "-m", "pytest", "-p", "nvbackend.pytest_plugin", f"--simulator-seeds={count}"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert f"--simulator-seeds: '{count}' is not a number of seeds, such as 20" in found.stderr
+
+
 @pytest.mark.parametrize(("options", "passed"), [((), 2), (("--simulator-seeds", "3"), 4)])
 def test_a_test_is_run_for_each_seed(tmp_path: Path, options: tuple[str, ...], passed: int) -> None:
     (tmp_path / "test_doubled.py").write_text(TEST, encoding="utf-8")
