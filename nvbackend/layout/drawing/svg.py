@@ -30,6 +30,9 @@ class Picture:
 
     svg: str
 
+    def __repr__(self) -> str:
+        return f"<picture of {len(self.svg)} characters of SVG: save(path) writes it>"
+
     def save(self, path: str | Path) -> None:
         """Write the document to a file."""
         Path(path).write_text(self.svg, encoding="utf-8")

@@ -46,6 +46,9 @@ class Timeline:
 
     svg: str
 
+    def __repr__(self) -> str:
+        return f"<timeline of {len(self.svg)} characters of SVG: save(path) writes it>"
+
     def save(self, path: str | Path) -> None:
         """Write the document to a file."""
         Path(path).write_text(self.svg, encoding="utf-8")

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from nvbackend import Major, SwizzleMode, f16
-from nvbackend.layout import AnyLayout, Layout, gmma_atom, parse
+from nvbackend.layout import AnyLayout, Layout, gmma_atom, parse, pictures
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -62,3 +62,8 @@ def test_cells_lie_side_by_side_and_equal_numbers_look_alike() -> None:
 def test_notebooks_show_the_picture() -> None:
     layout = Layout((2, 2))
     assert layout._repr_svg_() == layout.svg() == Layout((2, 2)).svg()
+
+
+def test_a_picture_is_printed_in_a_few_characters() -> None:
+    picture = pictures.banks(Layout((8, 8)), 16)
+    assert repr(picture) == f"<picture of {len(picture.svg)} characters of SVG: save(path) writes it>"
