@@ -87,7 +87,7 @@ WARNING = _remark(
 )
 ERROR = _remark(
     "error",
-    "nvbackend's own instructions are checked before ptxas sees them: look at inline asm of your own, or report it",
+    "nvbackend's own instructions are checked before ptxas sees them: look at PTX or asm of your own, or report it",
     "ptxas refuses the PTX, so there is no cubin.",
     Severity.ERROR,
 )

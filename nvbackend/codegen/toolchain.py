@@ -91,7 +91,8 @@ class Tool:
         identity = _ask_version(str(place), stat.st_mtime_ns, stat.st_size)
         match = _VERSION.search(identity)
         if match is None:
-            TOOL_BROKEN.fail(path=place, reason="it states no CUDA release" + (f": {identity}" if identity else ""))
+            said = identity.strip().partition("\n")[0]
+            TOOL_BROKEN.fail(path=place, reason="it states no CUDA release" + (f": {said}" if said else ""))
         major, minor, patch = (int(part) for part in match.groups())
         return cls(place, (major, minor, patch), identity)
 

@@ -83,6 +83,9 @@ class Rule:
         except LookupError:
             _check_values(self, values)
             raise
+        except ValueError as error:
+            problem = f"the texts of rule {self.id} cannot be filled in: {error}"
+            FORM.fail(problem=problem, advice="write values as {name}, and other braces twice: {{ and }}")
         return Diagnostic(rule=self, message=message, location=location, fix=fix, values=values, notes=tuple(notes))
 
     def fail(

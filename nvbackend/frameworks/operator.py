@@ -80,6 +80,8 @@ class Operator:
         parameters = self.parameters
         if not isinstance(self.name, str) or self.name.count("::") != 1:
             self.refuse(f"{self.name!r} is not a name of a library and an operator", 'write "library::operator"')
+        if isinstance(self.mutates, str):
+            self.refuse(f"mutates is the text {self.mutates!r}", f"pass a tuple of names: mutates=({self.mutates!r},)")
         for written in (*self.mutates, *self.results):
             of = parameters.get(written)
             if of is None or isinstance(of.type, Scalar):

@@ -204,7 +204,7 @@ def test_what_is_not_there_is_refused() -> None:
 
 def test_what_is_no_lto_ir_is_refused() -> None:
     assert refusal(lambda: ptx_of_lto_ir(b".version 9.0", "f", "sm_90"))[0] == "lto.input"
-    assert refusal(lambda: ptx_of_lto_ir("text", "f", "sm_90"))[0] == "lto.input"
+    assert "it is a str, not bytes" in refusal(lambda: ptx_of_lto_ir("text", "f", "sm_90"))[1]
     assert "is not the name" in refusal(lambda: ptx_of_lto_ir(b"\xedCN\x7f", "a b", "sm_90"))[1]
 
 

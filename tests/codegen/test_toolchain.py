@@ -90,6 +90,9 @@ def test_a_missing_ptxas_is_not_told_before_it_is_needed(bare: Path, monkeypatch
 def test_a_program_that_states_no_release_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DiagnosticError, match=r"toolchain\.broken.*states no CUDA release"):
         Tool.at(program(tmp_path / "ptxas", "hello"))
+    with pytest.raises(DiagnosticError) as caught:
+        Tool.at(program(tmp_path / "long", "hello\nand a licence of many lines"))
+    assert caught.value.diagnostics[0].message.endswith("it states no CUDA release: hello")
     with pytest.raises(DiagnosticError, match=r"toolchain\.broken.*No such file"):
         find_ptxas(tmp_path / "nothing")
 

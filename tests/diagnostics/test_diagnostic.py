@@ -272,3 +272,12 @@ def test_a_number_that_nobody_means_is_not_printed_whole(number: int, shown: str
     assert found.fix == f"use a smaller one than {shown}"
     name = "x" + "1" * 50
     assert made.diagnose(given=name).message == f"{name} and _{name}"
+
+
+@pytest.mark.parametrize("text", ["an open {n", "a closed n}", "{n!q}", "{n:zz}"])
+def test_texts_of_a_rule_that_cannot_be_filled_in(text: str) -> None:
+    for own in (Rule("house.text", text, "do not"), Rule("house.text", "look", text)):
+        with pytest.raises(DiagnosticError, match=r"the texts of rule house\.text cannot be filled in: ") as caught:
+            own.fail(n=1)
+        (found,) = caught.value.diagnostics
+        assert found.rule_id == "rule.form" and found.fix.endswith("other braces twice: {{ and }}")

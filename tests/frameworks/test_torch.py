@@ -182,6 +182,7 @@ def test_undeclared_writes_are_refused() -> None:
     ("options", "said"),
     [
         ({"grid": blocks, "mutates": ("y",)}, "'y' is not a tensor of it"),
+        ({"grid": blocks, "mutates": "out"}, r"mutates is the text 'out'"),
         ({"grid": blocks, "mutates": ("n",)}, "'n' is not a tensor of it"),
         ({"grid": lambda m: m, "mutates": ("out",)}, "takes m, which the operator does not take"),
         ({"grid": blocks, "mutates": ("out",), "results": {"out": lambda x: x}}, "mutated and a result"),

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from nvbackend.codegen.lto.dialect import DATA_LAYOUT, UnsupportedError, module_for_nvvm
 from nvbackend.codegen.lto.libraries import LibraryError, linked, nvvm_compiled, nvvm_ir_version
 from nvbackend.codegen.lto.rules import DIALECT, INPUT
-from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics import user_facing, with_article
 from nvbackend.diagnostics.classes.brief import cut
 from nvbackend.isel.target.target import Target
 
@@ -82,8 +82,10 @@ def ptx_of_lto_ir(data: bytes, name: str, target: str | Target) -> str:
 def check_lto_ir(data: Any, name: str, target: Target) -> None:
     """Raises lto.input for what is not LTO-IR, or not a name."""
     if not isinstance(data, bytes) or not data.startswith(MAGIC):
-        problem = f"its first bytes are {data[:4]!r}" if isinstance(data, bytes) else "it is not bytes"
-        _refuse_input(target, f"{problem}, not {MAGIC!r}", "pass the bytes of nvcc -dlto -ltoir, or NVRTC's getLTOIR")
+        problem = f"its first bytes are {data[:4]!r}, not {MAGIC!r}"
+        if not isinstance(data, bytes):
+            problem = f"it is {with_article(type(data).__name__)}, not bytes"
+        _refuse_input(target, problem, "pass the bytes of nvcc -dlto -ltoir, or NVRTC's getLTOIR")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         _refuse_input(target, f"{name!r} is not the name of a function", "give the name as in PTX")
 
