@@ -12,7 +12,7 @@ from nvbackend.builder.attached.attach import AttachedBuilder
 from tests.support.source import PACKAGE, Source, sources
 
 MOST_CLASSES = 3
-MOST_NAMES = 60
+MOST_NAMES = 61
 BUILDERS = {
     "k",
     "_k",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from copy import copy
+from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
@@ -24,6 +25,11 @@ from nvbackend.diagnostics import Diagnostic, Rule, caller_location, raise_all, 
 from nvbackend.diagnostics.announce import announce
 from nvbackend.isel.target.target import Target
 from nvbackend.signature import Extents, Parameter, shape_of
+
+if TYPE_CHECKING:
+    from nvbackend.builder.core.memory import Address
+    from nvbackend.builder.core.parameters import TensorMapParameter
+    from nvbackend.builder.values.values import Value
 
 LOWERINGS = ("intrinsic", "asm")
 """How instructions get into the IR for which LLVM has intrinsics: by these, or by inline asm as all others."""
@@ -90,8 +96,13 @@ class AttachedBuilder(Operations):
             self.core.execution.enter(self.machine.block(entry.name))
 
         self.core.parameters = tuple(parameters)
-        self.arguments = received(self, parameters)
+        self._arguments = received(self, parameters)
         self.unknown = ()
+
+    @property
+    def arguments(self) -> list[Value | Address | TensorMapParameter]:
+        """The function's parameters in their order, as the calls take them: values, addresses and tensor maps."""
+        return self._arguments
 
     @property
     def shared_bytes(self) -> int:

@@ -280,7 +280,8 @@ class Core(Uncopied):
 
     def _check_whole(self) -> None:
         if self.finished:
-            rules.FINISHED.fail(name=self.name)
+            advice = "emit everything before k.finish(), or inside the function that @kernel decorates"
+            rules.FINISHED.fail(name=self.name, advice=advice)
         if self.inner is not None:
             rules.OUTER.fail(outer=self.name, inner=self.inner)
         if self._torn is not None:

@@ -276,6 +276,7 @@ OF_K = {
     **dict.fromkeys((f"const_{element}" for element in ("i32", "u32", "i64", "u64", "f32")), "k.const"),
     "sum": f"k.cta.reduce({_REDUCED['sum']}, x), or k.warp.reduce",
     "bid": "k.block_id",
+    **dict.fromkeys(("args", "params", "parameters"), "k.arguments"),
     "full": "k.var(value)",
     "device_assert": "k.assert_",
     "multiple_of": "i32(multiple_of=...) where the parameter is declared, or k.assume",

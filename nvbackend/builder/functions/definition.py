@@ -21,6 +21,8 @@ from nvbackend.builder.scopes.names import is_ptx_name, suggested_kernel_name
 from nvbackend.builder.values.math_policy import MathPolicy
 from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import printed, user_facing
+from nvbackend.diagnostics.misfits import short
+from nvbackend.diagnostics.spelling import asked
 from nvbackend.isel.target.target import Target
 from nvbackend.signature import Extents, Pointer
 
@@ -61,14 +63,19 @@ def function(
     return decorate if decorated is None else decorate(decorated)
 
 
+_OPTIONS = ("target", "threads", "cluster", "name", "debug", "math", "constants")
+"""What `compile` takes besides constants of the build."""
+
+
 @user_facing
 class FunctionDefinition(ByName):
     """A device function, which is called with a builder and its arguments."""
 
     def __init__(self, function: Callable[..., Any], inline: bool, name: str | None) -> None:
-        called = str(getattr(function, "__name__", "the function") if name is None else name)
+        called = str(getattr(function, "__name__", None) or short(function) if name is None else name)
         if (fault := function_problem(function)) is not None:
-            DECLARATION.fail(function=called, problem=fault[0], advice=fault[1])
+            by_name = f"; a name is given by @nvb.function(name={function!r})" if isinstance(function, str) else ""
+            DECLARATION.fail(function=called, problem=fault[0], advice=fault[1] + by_name)
         if not is_ptx_name(called):
             advice = f"name it with letters, digits, _ and $: name={suggested_kernel_name(called)!r}"
             DECLARATION.fail(function=called, problem=f"{called!r} is not a name of PTX", advice=advice)
@@ -122,7 +129,9 @@ class FunctionDefinition(ByName):
         advice = f"its constants are: {', '.join(wanted.constants) or 'none'}"
         for constant in chosen:
             if constant not in wanted.constants:
-                CALL.fail(call=f"{self.name}.compile", problem=f"it has no constant {constant!r}", advice=advice)
+                problem = f"it has no constant {asked(constant, [*wanted.constants, *_OPTIONS])}"
+                advice += f"; options of compile are: {', '.join(_OPTIONS)}"
+                CALL.fail(call=f"{self.name}.compile", problem=problem, advice=advice)
         defaults = constants_of(self._function)
         for constant in wanted.constants:
             if constant not in chosen and constant not in defaults:

@@ -326,10 +326,11 @@ class KernelDefinition(ByName, NotLoaded):
         declared = self._declared
         for name in values:
             if name not in declared:
+                from nvbackend.builder.kernel.python_function import for_unknown_constant
+
                 problem = f"it has no build-time constant {asked(name, [*declared, *options])}"
-                known = ", ".join(declared) or "none"
-                known += f"; options of compile are: {', '.join(options)}" if options else ""
-                rules.KERNEL_FUNCTION.fail(kernel=self.name, problem=problem, advice=f"its constants are: {known}")
+                advice = for_unknown_constant(self._function, name, declared, options)
+                rules.KERNEL_FUNCTION.fail(kernel=self.name, problem=problem, advice=advice)
         for name, lacks_default in declared.items():
             if needed and lacks_default and name not in values and name not in self._bound:
                 problem = f"its build-time constant {name!r} has no default and was not given"

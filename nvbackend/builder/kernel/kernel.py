@@ -134,7 +134,7 @@ class KernelBuilder(Operations):
             self.machine.attributes[LAUNCH_REGISTERS] = launch_limit(self.threads, min_ctas, max_registers)
         entry = function.append_basic_block("entry")
         self.core.start(entry)
-        self.arguments = [self._argument(*pair) for pair in zip(parameters, function.args, strict=True)]
+        self._arguments = [self._argument(*pair) for pair in zip(parameters, function.args, strict=True)]
 
     def _argument(self, parameter: Parameter, argument: ir.Argument) -> Value | Address | TensorMapParameter:
         argument.name = parameter.name
@@ -146,6 +146,11 @@ class KernelBuilder(Operations):
             kind = parameter.type
             return self.global_address(argument, kind.element, kind.align, const=kind.const)
         return TensorMapParameter(parameter.name, argument, parameter.type)
+
+    @property
+    def arguments(self) -> list[Value | Address | TensorMapParameter]:
+        """The kernel's parameters in their order, as its code uses them: values, addresses and tensor maps."""
+        return self._arguments
 
     @property
     def signature(self) -> Signature:
@@ -169,7 +174,7 @@ class KernelBuilder(Operations):
         `ahead` starts on the text before the kernel is verified.
         """
         if self.core.finished:
-            FINISHED.fail(name=self.name)
+            FINISHED.fail(name=self.name, advice="keep what the first k.finish() or k.compile() returned, and use that")
         sizes = sizes_of(check, self.name, self._parameters)
         self._close(end)
         text = self._early_text()

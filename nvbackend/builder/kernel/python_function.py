@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import CodeType
 from typing import Any
 
@@ -56,6 +56,9 @@ _INSTEAD = {
 """What to write instead of what Python cannot do with a value, by a part of its message."""
 _DEEP = 50
 """Calls of one function inside one another, of which a RecursionError tells."""
+_OF_CONSTANTS = ("threads", "cluster", "min_ctas", "max_registers")
+"""Arguments of nvb.kernel that may depend on constants of the build."""
+_OF_THE_DECORATOR = (*_OF_CONSTANTS, "math", "examples", "allow", "severity", "rules")
 _OTHERWISE = (
     "use `with k.range(n) as i:` for range(n), `.to(type)` for int() and float(), k.math.sqrt and the like "
     "for math and NumPy, an array in memory for a list"
@@ -172,3 +175,20 @@ def _parameter_problem(name: str, parameters: Sequence[inspect.Parameter]) -> tu
         if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
             return f"{parameter} takes parameters that the kernel does not know", "name and annotate each parameter"
     return None
+
+
+def for_unknown_constant(
+    function: Callable[..., Any], name: str, constants: Iterable[str], options: Sequence[str]
+) -> str:
+    """What to write for `name`, which is not one of the `constants` of a kernel's function: where it is given, if it is
+    an argument of the decorator or of a launch; else the constants, and the `options` that the call takes."""
+    if name in _OF_CONSTANTS:
+        of_constant = f"as a function of one of the constants where it varies: {name}=lambda size: size"
+        return f"write {name}=... in @nvb.kernel, {of_constant}"
+    if name in _OF_THE_DECORATOR:
+        return f"write it in @nvb.kernel(..., {name}=...)"
+    parameters = [*inspect.signature(function).parameters.values()][1:]
+    if any(each.name == name and each.kind is not each.KEYWORD_ONLY for each in parameters):
+        return f"{name} is a parameter of the kernel, whose argument each launch passes: loaded.launch(grid, ...)"
+    known = f"its constants are: {', '.join(constants) or 'none'}"
+    return f"{known}; options of compile are: {', '.join(options)}" if options else known

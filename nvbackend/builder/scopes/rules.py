@@ -170,7 +170,7 @@ NO_WITH = Rule(
 FINISHED = Rule(
     id="kernel.finished",
     message="kernel {name} is finished and cannot be added to",
-    fix="emit everything before k.finish(), or inside the function that @kernel decorates",
+    fix="{advice}",
     why="Its code is verified already.",
     reference="docs/guide.md, A first kernel",
 )

@@ -77,6 +77,8 @@ def compiling(
     What is in the cache has no stages. With ASSEMBLE, ptxas runs already; closed then, it is ended. Whatever may end
     the process comes after PRINT.
     """
+    if isinstance(cache, type):
+        raise TypeError("the boundary names the argument")  # its methods would take a key for the cache
     stages = _Stages(signature.name, target, Cache.default() if cache is None else cache)
     dump = Dump(signature.name, target.name, ir_text)
     dump.write(machine_txt=str(machine) if dump.is_wanted else "", kernel_ll=ir_text)

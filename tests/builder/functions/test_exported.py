@@ -215,7 +215,7 @@ def test_constants_of_the_build() -> None:
         return k.math.min(x, limit)
 
     assert refusal("sm_80", of=clamped)[1].endswith("it lacks the constant 'limit'")
-    assert refusal("sm_80", of=clamped, limits=3.0)[1].endswith("it has no constant 'limits'")
+    assert refusal("sm_80", of=clamped, limits=3.0)[1].endswith("it has no constant 'limits': is 'limit' meant?")
     assert clamped.compile("sm_80", limit=6.0).ptx == clamped.compile("sm_80", constants={"limit": 6.0}).ptx
 
 

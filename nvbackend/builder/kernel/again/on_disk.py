@@ -98,4 +98,5 @@ def _made_by_these(entry: bytes | None) -> dict[str, bytes] | None:
 def _cache(options: dict[str, Any]) -> Any:
     from nvbackend.codegen.cache import Cache
 
-    return options.get("cache") or Cache.default()
+    cache = options.get("cache")
+    return Cache.default() if cache is None or isinstance(cache, type) else cache  # compile_kernel refuses a class
