@@ -35,7 +35,7 @@ ARGUMENT = Rule(
 )
 NAME = Rule(
     id="call.name",
-    message="{owner} has no {kind} {name!r}, only {known}",
+    message="{owner} has no {kind} {name!r}, {known}",
     fix="{advice}",
     why="There is nothing to give back.",
     reference="Python Language Reference, KeyError",
@@ -47,8 +47,10 @@ MARK = "_is_boundary"
 
 def missing_name(owner: object, kind: str, name: object, known: Collection[str]) -> MissingName:
     """The error for a `kind` of thing that `owner` does not have by this name; `known` are the names that it has."""
-    shown = ", ".join([*known][:_MOST]) + (" and others" if len(known) > _MOST else "") or "none"
-    advice = "name one of them" if known else "do not ask for one"
+    shown, advice = "and no other", "do not ask for one"
+    if known:
+        shown = f"only {', '.join([*known][:_MOST])}{' and others' if len(known) > _MOST else ''}"
+        advice = "name one of them"
     return MissingName([NAME.diagnose(owner=owner, kind=kind, name=name, known=shown, advice=advice)])
 
 

@@ -66,6 +66,11 @@ _IN_ORDER = (
     "pass the grid, then the kernel's arguments in the order of its parameters: launch(grid, x, y); constants of the "
     "build are given to compile: kernel.compile(name=value)"
 )
+_OF_A_CTA = ("block", "threads", "block_size", "blockDim", "num_warps", "shared", "cluster")
+_BY_DEFINITION = (
+    "leave it out: threads and cluster are those of @nvb.kernel(..., threads=128), and the shared memory is what the "
+    "kernel allocates"
+)
 _TILES = "begin with the numbers of stages and consumers, and name each tile: k.pipeline(3, 1, a=layout, b=layout)"
 
 
@@ -147,6 +152,8 @@ def of_form(call: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         return f'call it as nvb.kernel("{target}", threads=128), with the number of threads of a CTA'
     if call == "k.pipeline":
         return _TILES
+    if call in _LAUNCHES and not kwargs.keys().isdisjoint(_OF_A_CTA):
+        return _BY_DEFINITION
     if kwargs:
         return _IN_ORDER if call in _LAUNCHES else ""
     return str(getattr(type(args[0]), "__of_a_value__", "")).format(*args[:1]) if args else ""

@@ -142,8 +142,8 @@ class SteppedLaunch(Uncopied):
         for one in self._wave.variables:
             if name in (one.name, one.name.removeprefix(f"{self._execution.launch.kernel}__")):
                 return one.offset, one.offset + one.size if one.size else self._wave.memory.shared.shape.size
-        names = ", ".join(one.name for one in self._wave.variables) or "none"
-        return self._refuse(f"no variable {name} in shared memory, only {names}")
+        names = ", ".join(one.name for one in self._wave.variables)
+        return self._refuse(f"no variable {name} in shared memory, {f'only {names}' if names else 'and no other'}")
 
     def _check(self, kind: str, number: int, count: int) -> None:
         """Raises simulator.step for a CTA or a warp that does not run now."""

@@ -66,15 +66,15 @@ def test_a_record_of_another_class_is_wrong_itself() -> None:
 @pytest.mark.parametrize(
     ("known", "shown", "advice"),
     [
-        ((), "none", "do not ask for one"),
-        (("a",), "a", "name one of them"),
-        ("abcdefgh", "a, b, c, d, e, f, g, h", "name one of them"),
-        ("abcdefghi", "a, b, c, d, e, f, g, h and others", "name one of them"),
+        ((), "and no other", "do not ask for one"),
+        (("a",), "only a", "name one of them"),
+        ("abcdefgh", "only a, b, c, d, e, f, g, h", "name one of them"),
+        ("abcdefghi", "only a, b, c, d, e, f, g, h and others", "name one of them"),
     ],
 )
 def test_names_that_there_are_not(known: Any, shown: str, advice: str) -> None:
     (found,) = missing_name("the box", "lid", "z", known).diagnostics
-    assert found.message == f"the box has no lid 'z', only {shown}"
+    assert found.message == f"the box has no lid 'z', {shown}"
     assert found.fix == advice
 
 

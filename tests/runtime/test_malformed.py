@@ -100,3 +100,13 @@ def test_a_prepared_launch_is_timed_by_its_method() -> None:
 def test_nothing_to_time() -> None:
     assert rules(lambda: runtime.time_launches({})) == ["launch.timing"]
     assert rules(lambda: runtime.time_launches([list])) == ["call.argument"]
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"), [("block", "leave it out"), ("num_warps", "leave it out"), ("n", "pass the grid")]
+)
+def test_arguments_by_name(name: str, fix: str) -> None:
+    for call in (loaded().launch, loaded().prepare):
+        with pytest.raises(DiagnosticError, match=f"got an unexpected keyword argument '{name}'") as caught:
+            call(1, **{name: 32})
+        assert caught.value.diagnostics[0].fix.startswith(fix)

@@ -79,3 +79,10 @@ def test_ctas_of_a_large_grid_meet() -> None:
     out = np.zeros(4, np.uint32)
     Simulator().load(HEAD + MEETING).launch("meet", grid=(24,), block=(1024,), args=[out])
     assert out[0] == 24
+
+
+def test_a_module_without_variables_has_no_names_to_choose_from() -> None:
+    with pytest.raises(DiagnosticError, match=r"the module has no global variable 'x', and no other"):
+        Simulator().load(HEAD + GOOD).global_bytes("x")
+    with pytest.raises(DiagnosticError, match=r"the module has no kernel 'x', only good"):
+        Simulator().load(HEAD + GOOD).launch("x")
