@@ -18,6 +18,7 @@ from nvbackend.runtime import tensor_map
 from nvbackend.runtime.arguments.apart import pairs_apart
 from nvbackend.runtime.arguments.arrays import describe
 from nvbackend.runtime.arguments.binder import Binder, Bound
+from nvbackend.runtime.arguments.large import has_large_array
 from nvbackend.runtime.device import CudaDevice, Device, check_architecture, check_resources, runs_on
 from nvbackend.runtime.driver import driver_errors, no_gpu_reason
 from nvbackend.runtime.launch import Grid, Launches, LaunchRecord, PreparedLaunch, is_argument, watch
@@ -28,6 +29,7 @@ from nvbackend.signature import Signature, TensorMap
 
 if TYPE_CHECKING:
     from nvbackend.runtime.arguments.promises import Promises
+    from nvbackend.runtime.arguments.wide_indices import WideIndices
     from nvbackend.simulator import Report
 
 GPU, SIMULATOR = "gpu", "simulator"
@@ -120,9 +122,11 @@ class LoadedKernel(_Loaded, NoLaunches):
         device: Device,
         apart: Sequence[tuple[int, int]] = (),
         promises: Promises | None = None,
+        compiled: object = None,
     ) -> None:
         self.signature = signature
         self.device = device
+        self._compiled = compiled
         self._binder = (
             SimulatedBinder(signature, device, apart, promises)
             if isinstance(device, SimulatedDevice)
@@ -132,6 +136,12 @@ class LoadedKernel(_Loaded, NoLaunches):
 
     def __repr__(self) -> str:
         return f"<loaded kernel: {self.signature!r}>"
+
+    @functools.cached_property
+    def _indices(self) -> WideIndices:
+        from nvbackend.runtime.arguments.wide_indices import WideIndices
+
+        return WideIndices(self.signature, self._compiled)
 
     @property
     def name(self) -> str:
@@ -165,6 +175,8 @@ class LoadedKernel(_Loaded, NoLaunches):
         if problems and is_argument(grid):
             raise_all(problems)
         bound = self._binder.bind(arguments, handle)
+        if not problems and not bound.problems and has_large_array(bound.values):
+            problems += self._indices.wrapped(full, bound.values)
         if problems or bound.problems:
             raise_all([*problems, *bound.problems])
         record = launches.record(full)
@@ -364,7 +376,7 @@ def _load(compiled: Compiled, device: Device | str | None, options: Mapping[str,
     except driver_errors() as error:
         LOAD_FAILED.fail(kernel=signature.name, form="PTX" if binary is None else "cubin", error=error)
     promises = promised(signature, compiled) if isinstance(device, SimulatedDevice) else None
-    return LoadedKernel(signature, kernel, device, pairs_apart(signature, compiled), promises)
+    return LoadedKernel(signature, kernel, device, pairs_apart(signature, compiled), promises, compiled)
 
 
 def _suited(saved: Any, capability: tuple[int, int]) -> Any:

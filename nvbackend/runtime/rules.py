@@ -163,6 +163,14 @@ SHARED_MEMORY = Rule(
     why="The driver refuses the launch with CUDA_ERROR_INVALID_VALUE.",
     reference="CUDA driver API, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
 )
+WRAPPED_INDEX = Rule(
+    id="launch.wrapped-index",
+    message="thread {thread} of CTA {cta} is to access element {meant} of {name}, and computes element {accessed}: its "
+    "index wraps",
+    fix="compute the index in 64 bits: convert a factor before the product, row.to(nvb.i64) * stride",
+    why="A product of 32-bit numbers keeps its low 32 bits. The thread accesses other memory, or ends the context.",
+    reference="PTX ISA 9.7.1 (mul, mad: .lo)",
+)
 STREAM = Rule(
     id="launch.stream",
     message="{given} is not a stream",

@@ -156,6 +156,18 @@ def one_array_for_two_parameters():
     kernel.launch(1, numbers[:32], numbers[32:])  # keeps
 
 
+@program("launch.wrapped-index")
+def row_and_stride_of_an_array_of_four_gigabytes():
+    @nvb.kernel("sm_90a", threads=32)
+    def clear_first_column(k, x: Pointer[f16], stride: i32):
+        place = k.block_id() * stride  # breaks
+        place = k.block_id().to(nvb.i64) * stride.to(nvb.i64)  # keeps
+        x[place] = 0.0
+
+    kernel = runtime.load(clear_first_column.compile(), device=FakeDevice())
+    kernel.launch(2200, FakeArray((2200, 2**20)), 2**20)
+
+
 @program("launch.shape")
 def array_without_elements():
     kernel = runtime.load(FakeCompiled(signature(Pointer(f16))), device=FakeDevice())
