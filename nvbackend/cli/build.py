@@ -181,12 +181,13 @@ def _compiled(
     file: Path, definition: nvb.KernelDefinition, target: str | None, constants: dict[str, Any], stage: str
 ) -> CompiledKernel:
     """Assembled where the stage needs it. Diagnostics have their places in the user's file, or are of its kernel."""
-    from nvbackend.builder.kernel.python_function import first_line
     from nvbackend.diagnostics.location import placed
     from nvbackend.isel.target.target import Target
 
     chosen = None if target is None else Target.parse(target)
-    with users_program(file, definition.name), placed(first_line(definition)):
+    code = functions_in(definition)[-1].__code__
+    of_kernel = Location(code.co_filename, code.co_firstlineno, code.co_name)
+    with users_program(file, definition.name), placed(of_kernel):
         needs_cubin = stage in ("sass", "source", "resources")
         return definition.compile(target=chosen, constants=constants, assemble=needs_cubin)
 
