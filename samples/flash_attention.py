@@ -109,8 +109,9 @@ def products(
     k: nvb.KernelBuilder, element: nvb.ElementType, depth: int, block: int, consumers: int = CONSUMERS
 ) -> tuple[nvb.TiledWgmma, nvb.TiledWgmma]:
     """Q K^T of a block of keys, and the weights, in registers, times V."""
-    scoring = nvb.wgmma.mma_async(f"m64n{block}k16", element, element, f32)
-    weighing = nvb.wgmma.mma_async(f"m64n{depth}k16", element, element, f32, a_in_registers=True)
+    k_extent = 256 // element.bits
+    scoring = nvb.wgmma.mma_async(f"m64n{block}k{k_extent}", element, element, f32)
+    weighing = nvb.wgmma.mma_async(f"m64n{depth}k{k_extent}", element, element, f32, a_in_registers=True)
     return k.tiled_mma(scoring, (consumers, 1)), k.tiled_mma(weighing, (consumers, 1))
 
 

@@ -10,8 +10,8 @@ import sys
 from typing import Any
 
 import nvbackend as nvb
-from samples.attention.choice import Form, candidates, choose
-from samples.attention.uses import Even, Varlen
+from samples.attention.choice import Form
+from samples.attention.uses import Even, Fp8, Varlen
 from samples.problem import Problem
 from samples.problem import main as solve
 from samples.tuning import Candidate, How, tune
@@ -30,29 +30,35 @@ FORMS = {
     "varlen": Varlen(),
     "varlen_causal": Varlen(causal=True),
     "varlen_cached": Varlen(causal=True, cached=100),
+    "fp8": Fp8(),
+    "fp8_causal": Fp8(causal=True, share=2),
+    "fp8_narrow": Fp8(64, element=nvb.bf16),
+    "fp8_broad": Fp8(256),
 }
 
 
-def use_of(form: str, heads: int, rows: int) -> tuple[Even, int]:
-    """What the kernels are for, and the length that the choice is for: the long forms are what longer rows have."""
+def use_of(form: str, heads: int, rows: int) -> Even:
+    """What the kernels are for."""
     use = FORMS[form]
     if heads % use.share:
         raise SystemExit(
             f"{heads} heads of Q: each {use.share} share one of K and V, so there must be a multiple of {use.share}"
         )
-    return use, use.long or rows
+    if rows % use.unit:
+        raise SystemExit(f"{rows} rows: the form {form} has a multiple of {use.unit}")
+    return use
 
 
 def problem(form: str, heads: int, rows: int) -> Problem:
     """The problem of the kernel that is chosen."""
-    use, length = use_of(form, heads, rows)
-    return use.problem(choose(use.depth, length, causal=use.causal), heads, rows)
+    use = use_of(form, heads, rows)
+    return use.problem(use.candidates(rows)[0], heads, rows)
 
 
 def tuned(form: str, heads: int, rows: int, **how: Any) -> int:
     """Measure all candidates; the exit status."""
-    use, length = use_of(form, heads, rows)
-    every = candidates(use.depth, length, causal=use.causal)
+    use = use_of(form, heads, rows)
+    every = use.candidates(rows)
 
     def candidate(one: Form) -> Candidate:
         def prepare(loaded: nvb.runtime.LoadedKernel, arrays: Any, stream: Any) -> nvb.runtime.PreparedLaunch:
@@ -74,8 +80,8 @@ def main() -> int:
         __doc__,
         problem,
         sizes="heads and rows",
-        on_the_gpu=(4, 1000),
-        in_the_simulator=(2, 300),
+        on_the_gpu=(4, 1008),
+        in_the_simulator=(2, 304),
         forms=tuple(FORMS),
         tune=tuned,
     )

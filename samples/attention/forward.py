@@ -25,6 +25,8 @@ TOGETHER = 65536  # rows of keys of the heads that are walked together, with 256
 FIRST_TURN = 1  # named barriers: the turn of each warpgroup
 
 Ring: TypeAlias = "nvb.Ring[nvb.SharedTile]"
+LoadKeys: TypeAlias = "Callable[[nvb.Stage[nvb.SharedTile], nvb.Value, nvb.Value], None]"
+"""Loads the keys of a head from a row on, to a stage of the ring, in another order than they have in memory."""
 Seen: TypeAlias = Callable[[], "nvb.TileValues"]  # the scores of a step, without those that do not count
 
 
@@ -42,6 +44,7 @@ def produce(
     tiles: Tiles,
     block: int,
     share: int,
+    load_keys: LoadKeys | None = None,
 ) -> None:
     """Load a block of keys, then the values of the block before it, also across tiles: they are multiplied in turn.
 
@@ -54,14 +57,21 @@ def produce(
         with ring.fill() as stage:
             k.tma.load(stage.tile, of, at, stage.full)
 
+    def load_block(owner: nvb.Value, first: nvb.Value) -> None:
+        if load_keys is None:
+            load(k_ring, keys, (owner, first, 0))
+            return
+        with k_ring.fill() as stage:
+            load_keys(stage, owner, first)
+
     with tiles.draw() as (head, first, steps):
         owner = head // share if share > 1 else head
-        load(k_ring, keys, (owner, (steps - 1) * block, 0))
+        load_block(owner, (steps - 1) * block)
         load(v_ring, values, (before.value, 0, 0))
         q_ring.load(q, head, first)
         with k.range(steps - 1) as done:
             at = (steps - 1 - done) * block
-            load(k_ring, keys, (owner, at - block, 0))
+            load_block(owner, at - block)
             load(v_ring, values, (owner, 0, at))
         before.set(owner)
     load(v_ring, values, (before.value, 0, 0))
@@ -83,10 +93,10 @@ class Consumer:
         form: Form,
         *,
         causal: bool,
-        may_see_nothing: bool = False,
     ) -> None:
         self._k, self._q_ring, self._mine, self._form, self._causal = k, q_ring, mine, form, causal
         self._scoring, self._weighing = tiled
+        self.block = form.block
         self._scores, self._acc = self._scoring.accumulator("scores"), self._weighing.accumulator("o")
         self._words = self._weighing.register_tensor_A(form.block, "weights")
         self._words.set_registers([k.const(0, u32)] * len(self._words.registers()))
@@ -94,9 +104,10 @@ class Consumer:
         self.left_out = form.consumers - 1 - mine if self._leaves_out else k.const(0, i32)
         self.masked = WARPGROUP_ROWS * form.consumers // form.block if causal and not self._leaves_out else 1
         """How many of a tile's first steps have keys that some query must not see."""
-        self.softmax = Softmax(
-            k, self._scores.elements(mine), self._acc.elements().shape[1], form, may_see_nothing=may_see_nothing
-        )
+        self.softmax = self._softmax(self._scores.elements(mine), self._acc.elements().shape[1])
+
+    def _softmax(self, scores: nvb.TileValues, depth: int) -> Softmax:
+        return Softmax(self._k, scores, math.log2(math.e) / math.sqrt(depth), self._form)
 
     @contextmanager
     def turns(self) -> Iterator[None]:
@@ -145,17 +156,23 @@ class Consumer:
     def first_seen(self, keys_left: nvb.Value) -> nvb.TileValues:
         if self._causal:
             return self.seen(0)
-        return self._scores.elements(self._mine).where(lambda _, key: key < keys_left, -math.inf)
+        return self._scores.elements(self._mine).where(lambda _, place: self._key(place) < keys_left, -math.inf)
 
     def seen(self, step: int) -> nvb.TileValues:
         """Scores of a tile's first steps, its last keys, without those of keys beyond the query's own."""
         form = self._form
         first = WARPGROUP_ROWS * form.consumers - form.block * (step + 1)
         key_of_mine = WARPGROUP_ROWS * self._mine if self._leaves_out else first
-        return self._scores.elements(self._mine).where(lambda row, key: key + key_of_mine <= row, -math.inf)
+        seen = lambda row, place: self._key(place) + key_of_mine <= row  # noqa: E731
+        return self._scores.elements(self._mine).where(seen, -math.inf)
 
-    def _set_words(self, weights: nvb.TileValues, element: nvb.ElementType) -> None:
-        self._words.set_registers(packed(self._k, weights, element))
+    def _key(self, place: nvb.Value) -> nvb.Value:
+        """The key of a block whose scores have this place."""
+        return place
+
+    def _packed(self, weights: nvb.TileValues) -> list[nvb.Value]:
+        """The registers of A."""
+        return packed(self._k, weights, self._weighing.instruction.a)
 
     def begin(
         self, query: nvb.SharedTile, k_ring: Ring, v_ring: Ring, seen: Seen, last: nvb.Value
@@ -171,19 +188,11 @@ class Consumer:
         self._leave_out(v_ring)
         return weights, self._acc.elements(self._mine) / sums
 
-    def clear(self, weights: nvb.TileValues, element: nvb.ElementType) -> None:
+    def clear(self, weights: nvb.TileValues) -> None:
         self._acc.clear()
-        self._set_words(weights, element)
+        self._words.set_registers(self._packed(weights))
 
-    def step(
-        self,
-        query: nvb.SharedTile,
-        k_ring: Ring,
-        v_ring: Ring,
-        element: nvb.ElementType,
-        seen: Seen | None,
-        last: nvb.Value,
-    ) -> None:
+    def step(self, query: nvb.SharedTile, k_ring: Ring, v_ring: Ring, seen: Seen | None, last: nvb.Value) -> None:
         """A step after the first; `seen` are its scores where some query must not see all of its keys."""
         k = self._k
         with v_ring.drain() as value:
@@ -193,7 +202,7 @@ class Consumer:
             k.wgmma.wait_group(0, drains=[self._acc])
             with nullcontext() if grew is None else k.if_(grew):
                 self._acc.set(self._acc.elements() * factor)
-            self._set_words(weights, element)
+            self._words.set_registers(self._packed(weights))
 
     def finish(self, v_ring: Ring) -> nvb.TileValues:
         """The last tile."""
@@ -201,6 +210,32 @@ class Consumer:
         with v_ring.drain() as value, self._k.wgmma.group():
             self._weighing.accumulate(self._acc, fragment, value.tile)
         return self._acc.elements(self._mine) / self.softmax.sums()
+
+
+def consume(
+    k: nvb.KernelBuilder,
+    one: Consumer,
+    tiles: Tiles,
+    rings: tuple[QueryRing, Ring, Ring],
+    o: nvb.Address,
+    rows: nvb.Value,
+) -> None:
+    """Multiply and store the tiles, each after the first steps of the next one."""
+    q_ring, k_ring, v_ring = rings
+    of_head, of_row = k.var(0, i32), k.var(rows)  # the tile whose last weights are not multiplied yet: none
+    with one.turns(), tiles.take() as (head, first, steps):
+        query, more = q_ring.wait(), steps - one.left_out - 1
+        seen = partial(one.first_seen, rows - (steps - 1) * one.block)
+        weights, made = one.begin(query, k_ring, v_ring, seen, more == 0)
+        store(k, o, made, (of_head.value, of_row.value), rows)
+        one.clear(weights)
+        of_head.set(head)
+        of_row.set(first)
+        for step in range(1, one.masked):
+            one.step(query, k_ring, v_ring, partial(one.seen, step), more == step)
+        with k.range(one.masked, more + 1) as number:
+            one.step(query, k_ring, v_ring, None, number == more)
+    store(k, o, one.finish(v_ring), (of_head.value, of_row.value), rows)
 
 
 @nvb.kernel("sm_90a", threads=lambda consumers: WARPGROUP_THREADS * (1 + consumers), min_ctas=1, math=QUICK)
@@ -240,20 +275,7 @@ def attention(
 
     with k.consumers(registers=480 // consumers) as mine:
         one = Consumer(k, (scoring, weighing), q_ring, mine, form, causal=causal)
-        of_head, of_row = k.var(0, i32), k.var(rows)  # the tile whose last weights are not multiplied yet: none
-        with one.turns(), tiles.take() as (head, first, steps):
-            query, more = q_ring.wait(), steps - one.left_out - 1
-            seen = partial(one.first_seen, rows - (steps - 1) * block)
-            weights, made = one.begin(query, k_ring, v_ring, seen, more == 0)
-            store(k, o, made, (of_head.value, of_row.value), rows)
-            one.clear(weights, element)
-            of_head.set(head)
-            of_row.set(first)
-            for step in range(1, one.masked):
-                one.step(query, k_ring, v_ring, element, partial(one.seen, step), more == step)
-            with k.range(one.masked, more + 1) as number:
-                one.step(query, k_ring, v_ring, element, None, number == more)
-        store(k, o, one.finish(v_ring), (of_head.value, of_row.value), rows)
+        consume(k, one, tiles, (q_ring, k_ring, v_ring), o, rows)
 
 
 def launch(

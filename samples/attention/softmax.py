@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial, reduce
 
 import nvbackend as nvb
@@ -18,11 +17,9 @@ EXP2 = (0.05550410866, 0.24022650695, 0.69314718056, 1.0)  # 2^x from -0.5 to 0.
 class Softmax:
     """The sum of weights of each row so far, and the score that they are relative to."""
 
-    def __init__(
-        self, k: nvb.KernelBuilder, scores: nvb.TileValues, depth: int, form: Form, *, may_see_nothing: bool = False
-    ) -> None:
-        self._k, self._form, self._may_see_nothing = k, form, may_see_nothing
-        self._scale = math.log2(math.e) / math.sqrt(depth)  # of scores, for powers of two
+    def __init__(self, k: nvb.KernelBuilder, scores: nvb.TileValues, scale: nvb.Operand, form: Form) -> None:
+        """`scale` makes scores powers of two."""
+        self._k, self._form, self._scale = k, form, scale
         self._keeps_nan = bool(form.polynomial)  # powers by multiplies are numbers, of NaN too: the row's own is needed
         self._max = partial(k.math.max, nan=self._keeps_nan)
         self.most = k.var(scores.rows(0.0), name="most")
@@ -43,7 +40,11 @@ class Softmax:
             mine = self._form.polynomial and number // 4 % self._form.polynomial == 0 and number % 2
             return self._by_multiplies(power) if mine else self._k.math.exp2(power)
 
-        return scores.map(weight, most.map(lambda value: value * self._scale))
+        return scores.map(weight, most.map(self._shift))
+
+    def _shift(self, most: nvb.Value) -> nvb.Value:
+        """What is taken from the powers of a row: its greatest score has weight 1."""
+        return most * self._scale
 
     def _by_multiplies(self, power: nvb.Value) -> nvb.Value:
         power = self._k.math.max(power, -126.0)
@@ -76,11 +77,6 @@ class Softmax:
         return weights, factor, k.warp.vote("any", (first[1] > first[0]) | (second[1] > second[0]))
 
     def sums(self) -> nvb.AxisValues:
-        """The sum of each row's weights, over the four lanes that have parts of it: NaN of an infinite or NaN score.
-
-        Of a row that sees nothing it is infinity, by which 0 is divided.
-        """
+        """The sum of each row's weights, over the four lanes that have parts of it: NaN of an infinite or NaN score."""
         sums = self.total.value.reduce_lanes("add")
-        if self._may_see_nothing:
-            sums = sums.map(lambda total, most: self._k.select(most <= LEAST, math.inf, total), self.most.value)
         return sums + (self.most.value - self.most.value) if self._keeps_nan else sums

@@ -1,4 +1,4 @@
-"""What the program takes the kernels for: heads of one length, and sequences of various lengths."""
+"""What the program takes the kernels for: heads of one length, sequences of various lengths, and operands in e4m3."""
 
 from __future__ import annotations
 
@@ -9,24 +9,30 @@ from typing import Any
 
 import nvbackend as nvb
 from nvbackend import f16
-from samples.attention import forward, varlen
-from samples.attention.choice import Form
+from samples.attention import forward, fp8, varlen
+from samples.attention.choice import Form, candidates
 from samples.flash_attention import by_numpy, problem_of
 from samples.formats import doubles, stored
 from samples.problem import Problem
+from samples.program import e4m3_matrix
 
 SEQUENCES = 5
 
 
 @dataclass(frozen=True)
 class Even:
-    """Heads of as many rows each. `long` is the length that the choice is for, where that is not theirs."""
+    """Heads of as many rows each, a multiple of `unit`; `long` is the length that the choice is for, if not theirs."""
 
     depth: int = 128
     causal: bool = False
     share: int = 1
     element: nvb.ElementType = f16
     long: int | None = None
+    unit: int = 1
+
+    def candidates(self, rows: int) -> list[Form]:
+        """Every form that can be chosen for sequences of so many rows; the first is the choice."""
+        return candidates(self.depth, self.long or rows, causal=self.causal)
 
     @property
     def constants(self) -> Mapping[str, Any]:
@@ -90,3 +96,35 @@ class Varlen(Even):
         options: dict[str, Any] = {"form": chosen, "depth": self.depth, "share": self.share}
         sequences = self.sequences(arrays[0].shape[1])
         return varlen.arguments(multiprocessors, *arrays, sequences=sequences, **options)
+
+
+@dataclass(frozen=True)
+class Fp8(Even):
+    """Q, K and V in e4m3, and O in `element`."""
+
+    scales: tuple[float, float, float] = (0.5, 0.75, 2.0)
+    unit: int = fp8.GROUP
+
+    def candidates(self, rows: int) -> list[Form]:  # noqa: ARG002 (long rows have the same ones)
+        return fp8.candidates(self.depth, causal=self.causal)
+
+    def kernel(self, chosen: Form) -> nvb.KernelDefinition:
+        return fp8.kernel(chosen, **self.constants)
+
+    def problem(self, chosen: Form, heads: int, rows: int) -> Problem:
+        """A weight is off by up to 2^-4 of it, as e4m3 has 3 bits of fraction, and O by 0.03 of the largest value."""
+        import numpy as np
+
+        random = np.random.default_rng(heads + rows)
+        counts = heads, *[heads // self.share] * 2
+        made = [[*e4m3_matrix(random, count * rows, self.depth), (count, rows, self.depth)] for count in counts]
+        (q, q64), (keys, k64), (values, v64) = ((a.reshape(shape), b.reshape(shape)) for a, b, shape in made)
+        scaled = (one.astype(np.float64) * by for one, by in zip((q64, k64, v64), self.scales, strict=True))
+        inputs = q, keys, np.ascontiguousarray(values.transpose(0, 2, 1)), np.zeros(1, np.int32)
+        start = partial(fp8.launch, form=chosen, scales=self.scales, depth=self.depth, share=self.share)
+        expected, output = by_numpy(*scaled, causal=self.causal), stored(np.full(q.shape, np.nan), self.element)
+        return Problem(self.kernel(chosen), start, inputs, expected, output, 2**-4, element=self.element)
+
+    def arguments(self, chosen: Form, arrays: tuple[Any, ...], multiprocessors: int) -> tuple[Any, ...]:
+        options: dict[str, Any] = {"form": chosen, "scales": self.scales, "depth": self.depth, "share": self.share}
+        return fp8.arguments(multiprocessors, *arrays, **options)

@@ -19,6 +19,7 @@ import nvbackend as nvb
 from nvbackend import Major, f16, i32
 from samples.attention.choice import WARPGROUP_ROWS, WARPGROUP_THREADS, Form
 from samples.attention.forward import TOGETHER, Consumer, Queries, Ring
+from samples.attention.softmax import LEAST, Softmax
 from samples.attention.tiles import Place, QueryRing, Tiles
 from samples.flash_attention import PANEL, QUICK, Keys, Output, Rows, check_shapes, products, store
 
@@ -114,8 +115,19 @@ def produce(
     load_values(owner.value)
 
 
+class VarlenSoftmax(Softmax):
+    """A row that sees nothing has zeros."""
+
+    def sums(self) -> nvb.AxisValues:
+        sees_none = lambda total, most: self._k.select(most <= LEAST, math.inf, total)  # noqa: E731
+        return super().sums().map(sees_none, self.most.value)
+
+
 class VarlenConsumer(Consumer):
     """A warpgroup for which each tile has other keys: how many steps see them all, and which are left out."""
+
+    def _softmax(self, scores: nvb.TileValues, depth: int) -> Softmax:
+        return VarlenSoftmax(self._k, scores, math.log2(math.e) / math.sqrt(depth), self._form)
 
     def turn_to(self, sight: Sight) -> tuple[nvb.Value, nvb.Value]:
         """The steps of a tile, and how many of them, the first ones, have keys that some query does not see."""
@@ -183,21 +195,21 @@ def attention(
         produce(k, (q_ring, k_ring, v_ring), (q, keys, values), tiles, form, share, causal=causal)
 
     with k.consumers(registers=480 // consumers) as mine:
-        one = VarlenConsumer(k, (scoring, weighing), q_ring, mine, form, causal=causal, may_see_nothing=True)
+        one = VarlenConsumer(k, (scoring, weighing), q_ring, mine, form, causal=causal)
         of_head, of_row, end = k.var(0, i32), k.var(0, i32), k.var(0, i32)  # of the tile before: none
         with one.turns(), tiles.take() as place:
             query, (steps, masked) = q_ring.wait(), one.turn_to(Sight.of(k, place, form, causal=causal))
             more = steps - 1
             weights, made = one.begin(query, k_ring, v_ring, one.first_scores, more == 0)
             store(k, o, made, (of_head.value, of_row.value), rows, end.value)
-            one.clear(weights, element)
+            one.clear(weights)
             for variable, value in zip((of_head, of_row, end), place[:3], strict=True):
                 variable.set(value)
             if causal:
                 with k.range(1, masked) as number:
-                    one.step(query, k_ring, v_ring, element, partial(one.scores_of, number), number == more)
+                    one.step(query, k_ring, v_ring, partial(one.scores_of, number), number == more)
             with k.range(masked, steps) as number:
-                one.step(query, k_ring, v_ring, element, None, number == more)
+                one.step(query, k_ring, v_ring, None, number == more)
         store(k, o, one.finish(v_ring), (of_head.value, of_row.value), rows, end.value)
 
 

@@ -83,8 +83,12 @@ SAMPLES = {
             ("varlen", 1, 200),
             ("varlen_causal", 1, 200),
             ("varlen_cached", 1, 200),
+            ("fp8", 1, 208),
+            ("fp8_causal", 2, 80),
+            ("fp8_narrow", 1, 208),
+            ("fp8_broad", 1, 80),
         ),
-        tuple((form, heads, rows) for form in attention.FORMS for heads, rows in ((2, 176), (40, 520), (2, 4096))),
+        tuple((form, heads, rows) for form in attention.FORMS for heads, rows in ((2, 176), (40, 528), (2, 4096))),
     ),
     "flash_attention": Sample(
         flash_attention.problem,

@@ -249,7 +249,7 @@ def test_all_candidates_are_right_on_a_gpu(form, monkeypatch, tmp_path, capsys):
 @pytest.mark.parametrize("form", attention.FORMS)
 def test_all_candidates_of_attention_are_right_on_a_gpu(form, monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("NVBACKEND_CACHE", str(tmp_path))
-    monkeypatch.setattr(sys, "argv", ["attention", form, "4", "520", "--tune"])
+    monkeypatch.setattr(sys, "argv", ["attention", form, "4", "528", "--tune"])
     assert attention.main() == 0
     out = capsys.readouterr().out
     assert "left out" not in out
