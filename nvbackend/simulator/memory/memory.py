@@ -196,6 +196,8 @@ class Memory:
 
     def _outside(self, below: Allocation | None, address: int) -> str:
         """Where an address is, as seen from the nearest allocation: arrays have wide gaps between them."""
+        if address < windows.CODE:
+            return "it is a null pointer, which an empty array is given as, or a number near it"
         later = [found for heap in self.heaps if (found := heap.after(address)) is not None]
         above = min(later, key=lambda allocation: allocation.base, default=None)
         if above is not None and (below is None or above.base - address < address - below.end):

@@ -86,3 +86,10 @@ def test_a_module_without_variables_has_no_names_to_choose_from() -> None:
         Simulator().load(HEAD + GOOD).global_bytes("x")
     with pytest.raises(DiagnosticError, match=r"the module has no kernel 'x', only good"):
         Simulator().load(HEAD + GOOD).launch("x")
+
+
+@pytest.mark.parametrize("given", [np.zeros(0, np.uint32), 0, 64])
+def test_a_null_pointer_is_not_placed_before_another_allocation(given: object) -> None:
+    with pytest.raises(DiagnosticError, match="it is a null pointer, which an empty array is given as") as raised:
+        Simulator().load(HEAD + GOOD).launch("good", args=[given])
+    assert raised.value.diagnostics[0].rule_id == "simulator.bounds"
