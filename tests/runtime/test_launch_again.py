@@ -339,7 +339,16 @@ def test_a_number_that_passed_means_the_same_later() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "advice"), [(4.0, "4, an integer"), (4.5, "an integer: round it first"), ("4", "a scalar of s32")]
+    ("number", "advice"),
+    [
+        (4.0, "4, an integer"),
+        (4.5, "an integer: round it first"),
+        (numpy.float32(4.0), "4, an integer"),
+        (numpy.float16(4.5), "an integer: round it first"),
+        (numpy.array(4.5), "an integer: round it first"),
+        ("4", "a scalar of s32"),
+        (numpy.zeros(1, numpy.float32), "a scalar of s32"),
+    ],
 )
 def test_the_fix_for_a_whole_float_is_the_integer(number: object, advice: str) -> None:
     kernel, _ = loaded(Scalar(types.s32))

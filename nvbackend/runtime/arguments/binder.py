@@ -6,7 +6,7 @@ import contextlib
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
-from typing import Any
+from typing import Any, TypeGuard
 
 from nvbackend.diagnostics import Diagnostic, with_article
 from nvbackend.diagnostics.classes.dataclass import dataclass
@@ -188,11 +188,18 @@ class _ScalarSlot:
         name, element = self._name, self._element
         if misfit is Misfit.KIND:
             of = ""
-            if isinstance(argument, float) and element.is_integer:
-                of = f": {int(argument)}, an integer" if argument.is_integer() else ", an integer: round it first"
+            if element.is_integer and _is_float(argument):
+                number = float(argument)
+                of = f": {int(number)}, an integer" if number.is_integer() else ", an integer: round it first"
             kind, expected = with_article(describe(argument)), f"a scalar of {element}"
             return ARGUMENT_KIND.diagnose(name=name, given=kind, expected=expected, of=of)
         return SCALAR_RANGE.diagnose(name=name, value=argument, element=element, range=range_text(element))
+
+
+def _is_float(argument: object) -> TypeGuard[float]:
+    """Whether it is a float of Python, or a number of NumPy's floating-point types."""
+    kind = getattr(getattr(argument, "dtype", None), "kind", "")
+    return isinstance(argument, float) or (kind == "f" and getattr(argument, "shape", None) == ())
 
 
 @dataclass(slots=True)
