@@ -5,6 +5,9 @@ order than the one that scores have: of 16 keys, a thread has the places 2t, 2t 
 4t to 4t + 3. The order of a sum does not matter, so TMA loads the keys in an order in which the scores' places are what
 the weights need: no thread gives another anything. Only masks must know whose key a place is. Weights are as much as
 256, not 1, so that small ones are not lost in e4m3; the sum that O is divided by has the same factor.
+
+A weight in e4m3 is off by up to 2^-4 of itself, and O of random values by 3 % of its largest one. The tensor core adds
+products of e4m3 with fewer bits than f32 has, which `samples/block_scaled_gemm.py` avoids and this kernel does not.
 """
 
 from __future__ import annotations
