@@ -113,7 +113,7 @@ def _twice(kernel: str, parameters: Sequence[object]) -> Iterator[Diagnostic]:
     places: dict[str, int] = {}
     for place, parameter in enumerate(parameters):
         if isinstance(parameter, Parameter) and places.setdefault(parameter.name, place) != place:
-            problem = f"has the name of another one: both its parameters {places[parameter.name]} and {place}"
+            problem = f"has the name of another one: parameters {places[parameter.name]} and {place} are both called so"
             yield rules.PARAMETER_TYPE.diagnose(
                 name=parameter.name, kernel=kernel, problem=problem, advice="give each a name of its own"
             )

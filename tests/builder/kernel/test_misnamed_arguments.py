@@ -136,7 +136,7 @@ OTHERS: list[tuple[Callable[[], object], str, str, str]] = [
             "a", "sm_90a", threads=32, parameters=[nvb.Parameter(name, i32) for name in ("x", "y", "x")]
         ),
         "kernel.parameter",
-        "'x' of kernel a has the name of another one: both its parameters 0 and 2",
+        "'x' of kernel a has the name of another one: parameters 0 and 2 are both called so",
         "a name of its own",
     ),
     (
