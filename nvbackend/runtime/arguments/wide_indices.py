@@ -65,17 +65,17 @@ class WideIndices:
             return
         for thread in _threads(grid, self._signature.bounds.shape):
             way = _Way(self._code, self._signature, grid, thread, extents, numbers)
-            found = next(way.wrapped(), None)
-            if found is not None:
-                parameter = self._signature.parameters[found.place]
+            access = next(way.wrapped(), None)
+            if access is not None:
+                parameter = self._signature.parameters[access.place]
                 size = max(parameter.type.element.bits // 8, 1) if isinstance(parameter.type, Pointer) else 1
                 yield WRAPPED_INDEX.diagnose(
                     name=parameter.name,
                     thread=_shown(thread[0]),
                     cta=_shown(thread[1]),
-                    meant=found.meant // size,
-                    accessed=found.accessed // size,
-                    notes=((f"PTX {found.site}", found.site.origin),),
+                    meant=access.meant // size,
+                    accessed=access.accessed // size,
+                    notes=((f"PTX {access.site}", access.site.origin),),
                 )
                 return
 
