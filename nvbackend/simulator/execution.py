@@ -176,6 +176,7 @@ class Execution:
         if checks:
             observers += watchers(wave)
         failures.named = wave.thread_name
+        wave.polls = program.polls
         wave.registers = [initial(wave) for initial in program.slots.initial]
         return wave
 

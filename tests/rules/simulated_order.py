@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import nvbackend as nvb
-from nvbackend import f16
+from nvbackend import f16, u32
 from nvbackend.simulator import Simulator
 from tests.rules.example import program
 
@@ -181,6 +181,22 @@ def a_warp_waits_twice_for_a_phase():
     again = ""  # keeps
     arrive = "setp.eq.u32 %p3, %r0, 32; @%p3 mbarrier.arrive.shared.b64 _, [full];"
     run(f"{START} {arrive} {FINISH} bar.sync 0; {again} {arrive} {FINISH.replace('W', 'NEXT').replace(', 0', ', 1')}")
+
+
+@program("simulator.missed-count", located=False)
+def a_barrier_of_the_grid_waits_for_one_number():
+    @nvb.kernel("sm_90a", threads=32)
+    def meet_three_times(k, counter: nvb.Pointer[u32]):
+        with k.range(3) as step, k.one_thread():
+            number = (step.to(u32) + 1) * 4
+            k.atomic.reduce(counter, "add", 1, order="release", scope="gpu")
+            with k.loop():
+                seen = counter.load(order="acquire", scope="gpu")[0]
+                k.break_if(seen == number)  # breaks
+                k.break_if(seen >= number)  # keeps
+
+    kernel = nvb.runtime.load(meet_three_times.compile(assemble=False), device="simulator")
+    kernel.launch(4, np.zeros(1, np.uint32))
 
 
 @program("simulator.mbarrier-waited-on", located=False)

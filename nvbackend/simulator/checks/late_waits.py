@@ -1,22 +1,34 @@
-"""Waits that may come too late: a parity tells a phase from the next one alone.
+"""Waits that may come too late.
 
-A warp that waits for a phase must have passed before the phase after it completes: then the parity is as before, and
-the wait hangs. So each wait comes before one of the arrivals of the next phase, in the order of the clocks. What
-relaxed arrivals, waits and barriers order, the clocks do not know: nothing is said of waits that these may order.
+A parity tells a phase from the next one alone. A warp that waits for a phase must have passed before the phase after it
+completes: then the parity is as before, and the wait hangs. So each wait comes before one of the arrivals of the next
+phase, in the order of the clocks. What relaxed arrivals, waits and barriers order, the clocks do not know: nothing is
+said of waits that these may order.
+
+A counter that is polled until it is one certain number must not count on before everybody has looked. A thread that has
+left a barrier of the grid may count for the next round before another one has looked, if nothing orders its count after
+that look. Nothing is said of threads that have written without a release since.
 """
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 
 from nvbackend.diagnostics import Location
 from nvbackend.simulator.checks import rules
 from nvbackend.simulator.checks.clocks import SEEN, Clocks
-from nvbackend.simulator.events import Site, Sync
+from nvbackend.simulator.checks.watching import Watching
+from nvbackend.simulator.events import Access, By, Site, Sync
 from nvbackend.simulator.machine.lanes import WARP
-from nvbackend.simulator.machine.wave import Wave
+from nvbackend.simulator.machine.wave import Poll, Wave
 from nvbackend.simulator.sync.mbarriers import Mbarriers
 
+_NOT_RELEASING = ("relaxed", "volatile")
+_COUNTS = r"\.(add|inc)\b"
+_Look = tuple[int, int, Site, Poll]
+"""When a warp looked last, a thread of it, where, and what it compares."""
 Place = tuple[int, int]
 """The CTA in the wave, and the offset in its shared memory."""
 _Wait = tuple[int, Site, int]
@@ -83,3 +95,60 @@ class MissedPhases:
             phase=phase,
             following=phase + 1,
         )
+
+
+class MissedCounts(Watching):
+    """The observer of one wave."""
+
+    def __init__(self, wave: Wave) -> None:
+        self._wave = wave
+        self._clocks = wave.part(Clocks)
+        self._looks: dict[int, dict[int, _Look]] = {}
+        """By the address of the counter: the last look of each warp."""
+
+    def access(self, access: Access) -> None:
+        """A look at a counter, or a count on it."""
+        by = access.by
+        if access.space != "global" or by.operation is not None:
+            return
+        if access.kind == "read":
+            if by.order == "acquire" and (poll := self._wave.polls().get(by.site)) is not None:
+                self._look(access, poll)
+        elif self._looks:
+            if access.kind == "atomic" and re.search(_COUNTS, by.site.text):
+                self._count(access)
+            if by.order in _NOT_RELEASING:
+                self._forget(access)
+
+    def _look(self, access: Access, poll: Poll) -> None:
+        by = access.by
+        for thread, address in _pairs(access):
+            self._looks.setdefault(address, {})[thread // WARP] = self._clocks.now, thread, by.site, poll
+
+    def _count(self, access: Access) -> None:
+        """Each thread that has seen its number has done so before the next count."""
+        for thread, address in _pairs(access):
+            for warp, (time, other, site, poll) in self._looks.get(address, {}).items():
+                has_left = bool(self._wave.registers[poll.predicate][other]) is not poll.again
+                if warp != thread // WARP and has_left and self._clocks.rows[thread // WARP, SEEN, warp] < time:
+                    self._fail(access.by, thread, other, site)
+
+    def _forget(self, access: Access) -> None:
+        """Others may be ordered after these threads by what they write."""
+        for looks in self._looks.values():
+            for warp in np.unique(access.by.threads // WARP).tolist():
+                looks.pop(warp, None)
+
+    def _fail(self, by: By, thread: int, other: int, site: Site) -> None:
+        rules.MISSED_COUNT.fail(
+            at=site.location,
+            notes=((f"PTX {site}", None), (f"it counts here (PTX {by.site})", by.site.origin)),
+            thread=self._wave.thread_name(other),
+            counting=self._wave.thread_name(thread),
+        )
+
+
+def _pairs(access: Access) -> list[tuple[int, int]]:
+    """The threads, each with its address."""
+    threads = np.broadcast_to(access.by.threads, access.addresses.shape)
+    return list(zip(threads.tolist(), access.addresses.tolist(), strict=True))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.checks import rules
 from nvbackend.simulator.checks.clocks import EVERYBODY, GLOBAL, NARROW, SEEN, SHARED, Clocks
-from nvbackend.simulator.checks.missed_phases import MissedPhases
+from nvbackend.simulator.checks.late_waits import MissedPhases
 from nvbackend.simulator.checks.race_reports import CP_ASYNC, RaceReports, Which
 from nvbackend.simulator.checks.shadow import Alike, Conflict, Excused, Shadow, WarpMates
 from nvbackend.simulator.checks.strong import WEAK, Strong, StrongSites, is_strong, returns_old

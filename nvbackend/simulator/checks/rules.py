@@ -15,6 +15,14 @@ MISSED_PHASE = Rule(
     why="A parity has one bit: a warp that looks after the next phase has completed waits for one that may never end.",
     reference="PTX ISA 9.7.13.15 (mbarrier)",
 )
+MISSED_COUNT = Rule(
+    id="simulator.missed-count",
+    message="{thread} waits until a counter is one number, and nothing makes {counting} wait until it has "
+    "looked before that counts on",
+    fix="wait until the counter is at least the number, >=, or give the next round another counter",
+    why="A thread that looks after the next count sees another number, and waits forever.",
+    reference=_MODEL,
+)
 MISSING_BARRIER = Rule(
     id="shared.missing-barrier",
     message="{now} {memory}, and nothing orders it after {earlier}",

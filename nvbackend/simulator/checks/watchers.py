@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nvbackend.simulator.checks.barrier_bytes import BarrierBytes
+from nvbackend.simulator.checks.late_waits import MissedCounts
 from nvbackend.simulator.checks.lifetimes import Lifetimes
 from nvbackend.simulator.checks.other_writes import OtherWrites
 from nvbackend.simulator.checks.races import Races
@@ -13,5 +14,5 @@ from nvbackend.simulator.machine.wave import Wave
 
 def watchers(wave: Wave) -> list[Observer]:
     """New observers for one wave."""
-    # Lifetimes looks at the clocks before the races move them on.
-    return [BarrierBytes(wave), Lifetimes(wave), Races(wave), TensorOrder(wave), OtherWrites(wave)]
+    # The first three look at the clocks before the races move them on.
+    return [BarrierBytes(wave), Lifetimes(wave), MissedCounts(wave), Races(wave), TensorOrder(wave), OtherWrites(wave)]

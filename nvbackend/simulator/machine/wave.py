@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -78,6 +78,19 @@ Step = Callable[["Wave", Lanes], Waiting | None]
 Reader = Callable[["Wave", Lanes], Bits]
 Writer = Callable[["Wave", Lanes, Bits], None]
 """Compiled once: what an instruction does, and how its operands are read and written."""
+
+
+class Poll(NamedTuple):
+    """A loop that reads a word until it is one certain number.
+
+    The slot of the predicate that says whether it is, and which value of that makes a thread look again.
+    """
+
+    predicate: int
+    again: bool
+
+
+Polls = Callable[[], Mapping[Site, Poll]]
 
 
 @dataclass(frozen=True)
@@ -177,6 +190,8 @@ class Wave:
         """Threads that have not ended."""
         self.alive_count = int(self.alive.sum())
         self.registers: list[Bits] = []
+        self.polls: Polls = dict
+        """Where the program reads words until they are one certain number."""
         self.pending: list[Pending] = []
         self.stack: NDArray[np.int64] = np.zeros(self.size, np.int64)
         """Bytes of local memory that the callers of each thread's function use."""

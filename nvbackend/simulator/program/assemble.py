@@ -18,10 +18,11 @@ from nvbackend.simulator.machine.compiling import Compile, Compiling
 from nvbackend.simulator.machine.deciding import Deciding, deciding
 from nvbackend.simulator.machine.in_flight import guarded, late_slots
 from nvbackend.simulator.machine.lanes import Lanes
+from nvbackend.simulator.machine.polls import polls_of
 from nvbackend.simulator.machine.slots import Slots
 from nvbackend.simulator.machine.symbols import Place, Symbols
 from nvbackend.simulator.machine.unwritten import Use, uses
-from nvbackend.simulator.machine.wave import Step, Waiting, Wave
+from nvbackend.simulator.machine.wave import Poll, Step, Waiting, Wave
 from nvbackend.simulator.program import flow
 from nvbackend.simulator.program.blocks import Code, End, Jump, Program, starts
 from nvbackend.simulator.program.call import (
@@ -124,6 +125,7 @@ class Assembler:
         program.parameters = layout.parameters
         program.shared = tuple(layout.shared)
         program.deciding = cache(partial(self._deciding, symbols, texts.values()))
+        program.polls = cache(partial(self._polls, symbols, texts.values()))
         program.uses = cache(partial(self._uses, symbols, texts.values()))
         drafts = self._drafts(linkage, symbols)
         places = starts([len(draft.steps) for draft in drafts])
@@ -139,6 +141,16 @@ class Assembler:
     def _deciding(self, symbols: Symbols, texts: Iterable[Listing]) -> Deciding:
         lines = [line for text in texts for line in text.lines]
         return deciding(symbols, lines, (self._computes(line.parts) for line, _ in lines))
+
+    def _polls(self, symbols: Symbols, texts: Iterable[Listing]) -> dict[Site, Poll]:
+        found: dict[Site, Poll] = {}
+        for text in texts:
+            for number, block in enumerate(_blocks(text, self._names)):
+                end = block.end
+                if end is not None and end.parts[0] == "bra" and end.guard is not None and number in block.successors:
+                    lines, again = text.lines[block.first : block.last], block.successors[0] == number
+                    found.update(polls_of(symbols, lines, end, again=again))
+        return found
 
     def _uses(self, symbols: Symbols, texts: Iterable[Listing]) -> dict[Site, Use]:
         lines = (line for text in texts for line in text.lines)

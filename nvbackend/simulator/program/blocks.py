@@ -13,7 +13,7 @@ from nvbackend.simulator.machine.deciding import Deciding
 from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.slots import Slots
 from nvbackend.simulator.machine.unwritten import Uses
-from nvbackend.simulator.machine.wave import Shared, Step, Wave
+from nvbackend.simulator.machine.wave import Polls, Shared, Step, Wave
 
 Going = list[tuple[int, Lanes]]
 
@@ -74,6 +74,8 @@ class Program:
     """The variables in shared memory, by their addresses."""
     deciding: Callable[[], Deciding] = Deciding
     """Which registers decide what threads do."""
+    polls: Polls = dict
+    """Where it reads words until they are one certain number."""
     uses: Uses = dict
     """How each instruction uses its registers."""
 
