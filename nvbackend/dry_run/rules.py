@@ -218,6 +218,16 @@ BYTES = Rule(
     why="Too many, and the phase never completes; too few, and it completes before the bytes are there.",
     reference=_MBARRIER,
 )
+ANNOUNCED_LATE = Rule(
+    id="mbarrier.late-bytes",
+    message="{now}warp {warp} announces {bytes} bytes in phase {phase} of {barrier}, and no arrival of the phase waits "
+    "for that: the phase may be over before",
+    fix="announce them before the thread arrives: put {late} before {line}, or do both in one call: "
+    "k.mbarrier.arrive(..., expect_tx=...)",
+    why="The phase completes without the copies, so a wait for it returns before their bytes have come. The bytes "
+    "count in the next phase.",
+    reference=_MBARRIER,
+)
 WRONG_BARRIER = Rule(
     id="mbarrier.wrong-barrier",
     message="{now}warp {warp} announces {bytes} bytes on {barrier}, and the copy of {copy}, which brings as many in "

@@ -51,6 +51,7 @@ KINDS = {
         "mbarrier.arrivals-in-peer",
         "mbarrier.wrong-bytes",
         "mbarrier.wrong-barrier",
+        "mbarrier.late-bytes",
         "mbarrier.wrong-in-peer",
         "mbarrier.missing-bytes",
         "mbarrier.missing-in-peer",

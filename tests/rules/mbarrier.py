@@ -117,6 +117,19 @@ def a_copy_that_another_barrier_gets(k, matrix: MATRIX):
     k.mbarrier.wait(full + 1, 0)
 
 
+@kernel("mbarrier.late-bytes")
+def bytes_announced_after_the_arrival(k, matrix: MATRIX):
+    tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64), name="tile")
+    full = k.mbarrier.array(1, arrivals=128, name="full")
+    k.mbarrier.ready()
+    k.mbarrier.arrive(full)  # breaks
+    with k.one_thread():
+        k.mbarrier.expect_tx(full, tile.layout.bytes)
+        k.tma.load(tile, matrix, (0, 0), full)
+    k.mbarrier.arrive(full)  # keeps
+    k.mbarrier.wait(full, 0)
+
+
 @kernel("mbarrier.parity-first")
 def the_phase_before_the_first(k, matrix: MATRIX):
     tile, full = load_parts(k)

@@ -31,6 +31,8 @@ class Arrival:
     seen: int = 0
     at: int = 0
     """What the warp had done and seen before, and how many events there had been."""
+    announced: int = 0
+    """The bit of its own event, of bytes that are announced without an arrival."""
 
 
 @dataclass(slots=True, eq=False)

@@ -12,6 +12,7 @@ from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.dry_run.order.footprints import lanes_of, multicast_mask, number
 from nvbackend.dry_run.order.naming import after_rounds, counted, in_rounds, instruction, line, touch_of
 from nvbackend.dry_run.order.record import Part
+from nvbackend.dry_run.protocols.announcements import announced_in_time
 from nvbackend.dry_run.protocols.lifetimes import MBARRIER_BYTES, Overwritten, is_none
 from nvbackend.dry_run.protocols.state import State
 from nvbackend.dry_run.seam import BLOCKED, DONE, RANK_SHIFT, Outcome, Step, Unknown
@@ -178,6 +179,7 @@ class Signals:
                 arrival.seen = warp.told_by(lanes) | told
             if facts.expects:
                 arrival.expected = bytes * times
+                arrival.announced = 0 if facts.arrives else warp.mark()
             if facts.completes:
                 arrival.brought = bytes * times
                 known = warp.tell()
@@ -227,10 +229,12 @@ class Signals:
         left = min(left, barrier.pending)
         barrier.count -= drops
         barrier.pending -= left
-        if barrier.advance(warp) and (overtaken := self._state.overtaken(barrier)):
-            from nvbackend.dry_run.protocols.overruns import may_be_missed
+        if barrier.advance(warp):
+            announced_in_time(self._state, barrier)
+            if overtaken := self._state.overtaken(barrier):
+                from nvbackend.dry_run.protocols.overruns import may_be_missed
 
-            may_be_missed(self._state, barrier, *overtaken)
+                may_be_missed(self._state, barrier, *overtaken)
 
     def _again(self, step: Step, warp: Warp, barrier: Mbarrier, arrival: Arrival) -> bool:
         """Whether a warp that comes to a full phase came to it in another round: it does not wait for its end."""

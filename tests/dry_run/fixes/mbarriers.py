@@ -56,6 +56,22 @@ def counts_that_one_warp_reads(k, x: WORDS, y: WORDS):
         y[thread] = counts[thread]
 
 
+@tried("mbarrier.late-bytes", ROW, Out(BACK), ROWS, says="announce them before the thread arrives: put line ")
+def bytes_that_are_announced_after_the_arrival(k, x: F32, y: F32, rows: i32):
+    row, thread = k.shared(f32, 128, align=16, name="row"), k.thread_id()
+    full = k.mbarrier.array(1, arrivals=128, name="full")
+    k.mbarrier.ready()
+    with k.range(rows) as step:
+        k.mbarrier.arrive(full)  # breaks
+        with k.if_(thread == 0):
+            k.mbarrier.expect_tx(full, 512)
+            k.bulk.load(row, x + step * 128, 512, full)
+        k.mbarrier.arrive(full)  # keeps
+        k.mbarrier.wait(full, step & 1)
+        y[step * 128 + thread] = row[127 - thread]
+        k.barrier.sync()
+
+
 @tried("mbarrier.wrong-barrier", ROW, Out(BACK), ROWS, says="announce them in line ")
 def bytes_that_are_announced_on_the_next_stage(k, x: F32, y: F32, rows: i32):
     """Warps 0 and 1 fill half a row each; both announce what they bring."""
