@@ -44,6 +44,13 @@ GROWTH = 2
 ALONE = 700
 """The last run of a kernel without such tiles, which shows little more than the first, may bring the sum to this."""
 
+RESERVE = 1.25
+"""What a run elsewhere keeps of the room, by the length of the first one: lengths are estimates."""
+LEAST = 3
+"""So many tiles of a single step show most of what there is to see."""
+EXCESS = 600
+"""A run at another place of the grid may take so much more than there is room for."""
+
 
 class Judged(NamedTuple):
     """What runs of a kernel show, and, where that is nothing, what they have not come to."""
@@ -162,11 +169,16 @@ class Runs:
         return ({} if chosen is None else rounds.of(chosen).rounds), chosen
 
     def _least(self, few: FewSteps, steps: int) -> list[Diagnostic]:
-        """What a run shows with the least parameters that the kernel admits; `steps` is what the first run took."""
+        """What a run shows with the least parameters that the kernel admits; `steps` is what the first run took.
+
+        It takes nothing from the others, as few instructions as it has.
+        """
         chosen = few.least()
-        if self._launches.spent + steps > ENOUGH or few.is_known(chosen):
+        spent = self._launches.spent
+        if spent + steps > ENOUGH or few.is_known(chosen):
             return []
         found, _ = self._launches.run(MAIN, chosen)
+        self._launches.spent = spent
         return [with_values(one, few.changed(chosen)) for one in found if one.rule_id != UNWRITTEN.id]
 
     def _ends(self, few: FewSteps, chosen: Mapping[str, int], steps: int) -> list[Diagnostic]:
@@ -300,7 +312,9 @@ class Runs:
             return self._more(larger) if self._launches.spent + steps <= ALONE else []
         if self._launches.spent + GROWTH * steps <= ENOUGH:
             return self._more(larger)
-        if self._launches.spent + steps <= self._enough and asks_for_its_place(self._subject.function, self._program):
+        if self._launches.spent + steps > ENOUGH + EXCESS:
+            return []
+        if asks_for_its_place(self._subject.function, self._program):
             return self._more(other)
         return []
 
@@ -321,7 +335,11 @@ class Runs:
         Kernels that read a step ahead read stages that few steps do not fill, and use nothing of them.
         """
         rounds, chosen = self._launches.choose(scale, few)
-        if chosen is None or self._launches.spent + steps * few.share(rounds, chosen) > self._enough:
+        room = float(self._enough - self._launches.spent)
+        if chosen is not None and scale is FEW[0] and self._wanted.has_tiles:
+            scale, room = self._fitting(scale, rounds, steps * few.share(rounds, chosen), steps, room)
+            rounds, chosen = self._launches.choose(scale, few)
+        if chosen is None or steps * few.share(rounds, chosen) > room:
             return []
         if few.is_known(chosen) or not few.may_be_judged():
             return []
@@ -330,6 +348,20 @@ class Runs:
             return []
         values = few.changed(chosen) | {name: chosen[name] for name in self._launches.kept(few)}
         return [with_values(one, values) for one in found if one.rule_id != UNWRITTEN.id]
+
+    def _fitting(self, scale: Scale, rounds: Rounds, length: float, steps: int, room: float) -> tuple[Scale, float]:
+        """The scale with fewer tiles if a run of `length` is too long for the `room`, and the room for it.
+
+        Where CTAs differ by their place, a run elsewhere keeps its room if this one has enough tiles then: the other
+        one is about as long as the first, which took `steps`.
+        """
+        tiles = max(self._wanted.of(scale, rounds).values())
+        without = room - RESERVE * steps
+        if without > LEAST * length / tiles and asks_for_its_place(self._subject.function, self._program):
+            room = without
+        if length <= room:
+            return scale, room
+        return replace(scale, most=max(2, int(tiles * room / length))), self._enough - self._launches.spent
 
     def _negative(self, values: Mapping[str, int], name: str) -> int:
         """The number of a parameter where it is negative, else 0."""

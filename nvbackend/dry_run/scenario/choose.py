@@ -147,7 +147,8 @@ class Scale:
     """How many rounds a run makes: `outer` of loops around others, and `more` than rings need of those inside.
 
     `few` is how many steps there are in place of what rings need, less than 1 for so many less than there are
-    buffers. Loops that deal their rounds give all warps as many where `even`. The cluster at `place`, in each dimension
+    buffers, and then `most` limits the rounds of loops around others. Loops that deal their rounds give all warps as
+    many where `even`. The cluster at `place`, in each dimension
     of the grid, runs, or at `row` in the others than x; so many come `after` it.
     """
 
@@ -158,6 +159,7 @@ class Scale:
     after: int = 0
     row: int | None = None
     even: bool = False
+    most: int | None = None
 
     def launch(self, base: Launch) -> Launch:
         """The launch of a run."""
@@ -260,7 +262,10 @@ def _step(rounds: Rounds, chosen: Mapping[str, int], name: str, headers: Sequenc
 def _rounds(scale: Scale, depth: int, *, is_around: bool, nested: bool) -> int:
     if scale.few is None:
         return scale.outer if is_around else depth + 1 + scale.more if nested else 2 * depth + 1 + scale.more
-    return max(scale.outer, -(-(2 * depth + 1) // _few(scale, depth))) if is_around else 0
+    if not is_around:
+        return 0
+    wanted = -(-(2 * depth + 1) // _few(scale, depth))
+    return max(scale.outer, wanted if scale.most is None else min(wanted, scale.most))
 
 
 def _only_asks(blocks: Iterable[Sequence[MachineInstr]]) -> bool:
