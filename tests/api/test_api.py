@@ -21,8 +21,9 @@ from tests.support.process import ROOT
 
 PUBLIC = {name.removeprefix("nvb."): given for name, given in names().items()}
 PLACES = {"__version__", *PUBLIC, *(name.removeprefix("nvb.") for name, _ in modules())}
-INSIDE = {"docs/rules.md", "docs/divergences.md", "benchmarks/verification.py"}
-"""What looks at tables and passes themselves: rules on rows and machine forms, evidence, the cost of each analysis."""
+INSIDE = {"docs/rules.md", "docs/divergences.md", "benchmarks/verification.py", "benchmarks/pictures.py"}
+"""What looks at tables and passes themselves: rules on rows and machine forms, evidence, the cost of each analysis, the
+rates of a chip."""
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
 PROGRAMS = [path for folder in ("samples", "benchmarks", "tests/corpus") for path in (ROOT / folder).glob("*.py")]
 USERS = [path for path in (*PAGES, *PROGRAMS) if str(path.relative_to(ROOT)) not in INSIDE]

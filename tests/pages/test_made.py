@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from benchmarks.pictures import PICTURES as FIGURES
 from tests.pages import layers
 from tests.pages.boxes import CHARACTER, LINE, Arrow, Box, Drawing, Words
 from tests.pages.made import DRAWINGS, PICTURES, made
@@ -22,7 +23,7 @@ def test_what_is_made_is_up_to_date() -> None:
 
 def test_every_picture_is_made_and_shown() -> None:
     kept = {path.name for path in (ROOT / "docs" / "pictures").iterdir()}
-    assert kept == PICTURES.keys()
+    assert kept == {*PICTURES, *(f"{name}.svg" for name in FIGURES)}
     pages = "".join(path.read_text("utf-8") for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
     assert [name for name in kept if f"pictures/{name})" not in pages] == []
 

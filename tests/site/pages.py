@@ -102,6 +102,6 @@ def _page_of(file: str, anchor: str, there: frozenset[str]) -> str:
     if file == "docs/rules.md":
         families = [page for page in there if page.startswith("rules/") and anchor.startswith(page[6:-3])]
         return max(families, key=len, default="rules/index.md")
-    if file.startswith("samples"):
-        return f"{file.removesuffix('.py')}.md"
+    if file.startswith("samples/"):  # a folder has one page
+        return f"samples/{file.split('/')[1].removesuffix('.py')}.md"
     return {"README.md": "index.md", "docs/api.md": "api/index.md"}.get(file, file.removeprefix("docs/"))

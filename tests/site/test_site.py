@@ -73,6 +73,8 @@ def test_a_link_moves_with_its_page() -> None:
     text = "[a](docs/guide.md#b) [c](docs/rules.md#tmabox) [d](docs/rules.md#tma-copybox) [e](samples/rows.py) [f](#g)"
     moved = "[a](guide.md#b) [c](rules/tma.md#tmabox) [d](rules/tma-copy.md#tma-copybox) [e](samples/rows.md) [f](#g)"
     assert pages.relinked("index.md", text, frozenset(there)) == moved
+    folder = frozenset({"samples/gemm.md"})
+    assert pages.relinked("guide.md", "[a](../samples/gemm/wide.py)", folder) == "[a](samples/gemm.md)"
     assert pages.relinked("rules/tma.md", "[a](#tma-copybox)", frozenset(there)) == "[a](tma-copy.md#tma-copybox)"
     assert pages.relinked("guide.md", "```\n[a](../README.md)\n```\n[a](../README.md)", frozenset(there)) == (
         "```\n[a](../README.md)\n```\n[a](index.md)"
