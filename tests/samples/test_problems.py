@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from samples import (
+    ampere_attention,
     block_scaled_gemm,
     cluster_reduction,
     convolution,
@@ -42,6 +43,11 @@ SAMPLES = {
         rows.problem,
         tuple((form, 3, columns) for form in rows.KERNELS for columns in (8, 1000, 1024)),
         tuple((form, 100, columns) for form in rows.KERNELS for columns in (4096, 8192, 16000)),
+    ),
+    "ampere_attention": Sample(
+        ampere_attention.problem,
+        (("plain", 1, 1), ("causal", 1, 136), ("shared", 2, 72), ("narrow", 1, 72)),
+        tuple((form, 2, rows) for form in ampere_attention.FORMS for rows in (176, 1000, 4096)),
     ),
     "block_scaled_gemm": Sample(
         block_scaled_gemm.problem, ((136, 136, 400), (20, 136, 400)), ((200, 1000, 512), (2048, 2048, 2048))
