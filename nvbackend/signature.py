@@ -6,11 +6,12 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
-from nvbackend.diagnostics import Rule, record, user_facing
+from nvbackend.diagnostics import Rule, raise_all, record, user_facing
 from nvbackend.diagnostics.classes.brief import short_repr
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.copy.map_elements import ELEMENT_TYPE_OF
 from nvbackend.intrinsics.row.types import ElementType, Scalar
+from nvbackend.isel.operands.tensor_map_boxes import SWIZZLES, box_faults
 
 __all__ = [
     "BoundTensorMap",
@@ -23,7 +24,15 @@ __all__ = [
     "Signature",
     "TensorMap",
 ]
-SWIZZLES = (0, 32, 64, 128)
+LARGEST_ALIGNMENT = 1 << 32
+"""The largest one that LLVM knows."""
+ALIGNMENT = Rule(
+    id="pointer.align",
+    message="a pointer to {element} with align={given!r}: an alignment is a power of two, in bytes",
+    fix="leave it out for 16, which every allocation has, or write align={size} for arrays that begin at any element",
+    why="The compiler would take the address for another one, or refuse it far from this line.",
+    reference="PTX ISA 5.4.5 (variables: alignment), 11.2.1 (.ptr .align of kernel parameters)",
+)
 ELEMENT = Rule(
     id="tensor-map.element",
     message="a tensor map of a plain array cannot have elements of {element}",
@@ -66,6 +75,7 @@ class Pointer:
     that what the kernel writes by this pointer it reaches by no other parameter, and the reverse. The PTX states the
     alignment of parameters that have either. `Pointer[f32]` is `Pointer(f32)`, and what type checkers take for a type.
     A parameter of a device function may be a pointer of `space` "shared" too; its `restrict` promises nothing.
+    Raises pointer.align.
     """
 
     element: ElementType
@@ -76,6 +86,12 @@ class Pointer:
 
     def __class_getitem__(cls, element: ElementType) -> Pointer:
         return cls(element)
+
+    def __post_init__(self) -> None:
+        align = self.align
+        if type(align) is not int or not 0 < align <= LARGEST_ALIGNMENT or align & (align - 1):
+            size = self.element.bytes_for(1) if isinstance(self.element, ElementType) else 1
+            ALIGNMENT.fail(element=self.element, given=align, size=size)
 
 
 @record
@@ -148,7 +164,8 @@ class TensorMap:
 
     `box` is the tile one copy moves, outermost dimension first like a NumPy shape, in elements; `swizzle` is 0, 32,
     64 or 128 bytes and must be the swizzle of the shared-memory layout that the tile lands in. With `im2col` the box is
-    (pixels, channels), and copies use the mode of that name. Raises tensor-map.element, tensor-map.swizzle-bytes.
+    (pixels, channels), and copies use the mode of that name. Raises tensor-map.element, tensor-map.swizzle-bytes,
+    tensor-map.box-rank, tensor-map.box, tensor-map.box-bytes and tensor-map.swizzle.
     """
 
     element: ElementType
@@ -161,6 +178,8 @@ class TensorMap:
             ELEMENT.fail(element=self.element, known=", ".join(ELEMENT_TYPE_OF))
         if self.swizzle not in SWIZZLES:
             SWIZZLE_BYTES.fail(given=self.swizzle, meant=_MEANT)
+        of_pixels = self.im2col is not None
+        raise_all([*box_faults(f"of {self.element}", self.element, self.box, self.swizzle, of_pixels=of_pixels)])
 
     @property
     def rank(self) -> int:
@@ -178,12 +197,6 @@ class TensorMap:
     def bind(self, array: Any) -> BoundTensorMap:
         """The map over `array`: an argument of a launch, which the driver encodes or the simulator reads."""
         return BoundTensorMap(self, array)
-
-
-def stored_box(parameter: TensorMap) -> tuple[int, ...]:
-    """The box in stored elements, which are bytes where several elements share one."""
-    *outer, row = parameter.box
-    return (*outer, parameter.element.bytes_for(row) if parameter.element.bits < 8 else row)
 
 
 @user_facing

@@ -7,7 +7,6 @@ from typing import Any
 
 from nvbackend.diagnostics import user_facing
 
-SILENT = "The driver answers CUDA_ERROR_INVALID_VALUE and does not say which of its requirements was broken."
 """Why a tensor map is checked before the driver sees it."""
 
 

@@ -9,12 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from nvbackend.diagnostics import Diagnostic, Rule
-from nvbackend.runtime.driver import SILENT
+from nvbackend.isel.operands.tensor_map_boxes import PIXELS_AND_CHANNELS, SILENT
 from nvbackend.signature import Im2col, TensorMap
 
-PIXELS_AND_CHANNELS = 2
-"""The meaning of an im2col map's box."""
-MAX_PIXELS = 1024
 CORNERS: dict[int, range] = {3: range(-32768, 32768), 4: range(-128, 128), 5: range(-16, 16)}
 """The rank of the array, and the range of corners that its map can hold."""
 WIDE_CORNERS = CORNERS[3]

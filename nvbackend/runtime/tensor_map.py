@@ -15,48 +15,52 @@ from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.copy.map_elements import DRIVER_TYPES, ELEMENT_TYPE_OF
 from nvbackend.intrinsics.copy.tensor_map_word import TensorMapWord
 from nvbackend.intrinsics.row.types import BY_NAME
+from nvbackend.isel.operands.tensor_map_boxes import (
+    ALIGNMENT,
+    MAX_RANK,
+    REFERENCE,
+    SILENT,
+    SWIZZLES,
+    box_faults,
+    stored_extents,
+)
 from nvbackend.runtime.arguments.arrays import DeviceArray
-from nvbackend.runtime.driver import SILENT, driver_errors
-from nvbackend.runtime.im2col import MAX_PIXELS, PIXELS_AND_CHANNELS, check_area, check_im2col, encode_im2col
-from nvbackend.signature import SWIZZLES, Im2col, TensorMap, stored_box
+from nvbackend.runtime.driver import driver_errors
+from nvbackend.runtime.im2col import check_area, check_im2col, encode_im2col
+from nvbackend.signature import Im2col, TensorMap
 
-MAX_RANK = 5
-MAX_BOX = 256
 MAX_EXTENT = 1 << 32
 STRIDE_LIMIT = 1 << 40
-ALIGNMENT = 16
 CACHED_MAPS = 1024
 """Encoded maps kept per loaded kernel: a recurring pointer (a pool's buffer) needs no second encoding."""
-
-_REFERENCE = "CUDA driver API, cuTensorMapEncodeTiled"
 
 RANK = Rule(
     id="tensor-map.rank",
     message="tensor map {name} has a box of rank {expected} ({box}); the array has rank {given} (shape {shape})",
     fix="pass an array of rank {expected}, or declare a box of as many dimensions as the array has, 1 to {most}",
     why=SILENT,
-    reference=_REFERENCE,
+    reference=REFERENCE,
 )
 EXTENT = Rule(
     id="tensor-map.extent",
     message="tensor map {name}: extent {extent} of dimension {dimension} is not in 1 to {most}",
     fix="pass an array whose every extent is in 1 to {most}; where there is nothing to load, any array will do",
     why=SILENT,
-    reference=_REFERENCE,
+    reference=REFERENCE,
 )
 ADDRESS = Rule(
     id="tensor-map.address",
     message="tensor map {name}: the array starts at {address:#x}, which is not a multiple of {align} bytes",
     fix="pass an array that starts at a multiple of {align} bytes, not a slice that begins in between",
     why=SILENT,
-    reference=_REFERENCE,
+    reference=REFERENCE,
 )
 INNER_STRIDE = Rule(
     id="tensor-map.inner-stride",
     message="tensor map {name}: innermost elements are {stride} bytes apart, an element has {expected}",
     fix="pass an array whose innermost dimension is contiguous (a copy, or the transposed kernel)",
     why="A tensor map has no stride for its innermost dimension: TMA would copy other elements.",
-    reference=_REFERENCE,
+    reference=REFERENCE,
 )
 STRIDE = Rule(
     id="tensor-map.stride",
@@ -64,28 +68,7 @@ STRIDE = Rule(
     "{align} in {align} to 2^40 - {align}",
     fix="pad the rows: allocate an innermost extent that is a multiple of {elements} elements and slice it",
     why=SILENT,
-    reference=_REFERENCE,
-)
-BOX = Rule(
-    id="tensor-map.box",
-    message="tensor map {name}: extent {extent} of dimension {dimension} of box {box} is not in 1 to {most}{unit}",
-    fix="split the copy: a box has at most {most} elements in each dimension",
-    why=SILENT,
-    reference=_REFERENCE,
-)
-BOX_BYTES = Rule(
-    id="tensor-map.box-bytes",
-    message="tensor map {name}: a row of box {box} takes {given} bytes, which is not a multiple of {align}",
-    fix="make the innermost box extent a multiple of {elements} elements of {element}",
-    why=SILENT,
-    reference=_REFERENCE,
-)
-SWIZZLE = Rule(
-    id="tensor-map.swizzle",
-    message="tensor map {name}: swizzle={swizzle} with box rows of {given} bytes, for which it can be {allowed}",
-    fix="make the innermost box extent at most {elements} elements, or take {others} and the layout that goes with it",
-    why="A row must fit the swizzle's span: the driver refuses it, or the tile lands where no descriptor reads it.",
-    reference=_REFERENCE,
+    reference=REFERENCE,
 )
 UNAVAILABLE = Rule(
     id="tensor-map.unavailable",
@@ -99,7 +82,7 @@ ENCODING_FAILED = Rule(
     message="cuda.core does not encode tensor map {name} ({plan}): {error}",
     fix="report it: every documented requirement was checked before",
     why="This driver requires something that its documentation does not state.",
-    reference=_REFERENCE,
+    reference=REFERENCE,
 )
 
 
@@ -134,50 +117,24 @@ class TensorMapPlan:
 
 
 def check_tensor_map(name: str, parameter: TensorMap) -> Iterator[Diagnostic]:
-    """What is wrong with the parameter itself, whatever the array: box and swizzle."""
-    element, box = parameter.element, parameter.box
+    """What is wrong with a parameter's walk over pixels, whatever the array; its box is checked where it is made."""
     if parameter.im2col is not None:
         yield from check_im2col(name, parameter.im2col, parameter)
-        if len(box) != PIXELS_AND_CHANNELS:
-            return
-    elif not 1 <= len(box) <= MAX_RANK:
-        yield RANK.diagnose(name=name, expected=len(box), box=box, given="any", shape="any", most=MAX_RANK)
-        return
-    for dimension, extent in enumerate(stored_box(parameter)):
-        most = MAX_PIXELS if parameter.im2col is not None and dimension == 0 else MAX_BOX
-        if not 1 <= extent <= most:
-            unit = " bytes" if element.bits < 8 and dimension == len(box) - 1 else ""
-            yield BOX.diagnose(name=name, extent=extent, dimension=dimension, box=box, most=most, unit=unit)
-    row_bits = box[-1] * element.bits
-    if row_bits % (8 * ALIGNMENT):
-        yield BOX_BYTES.diagnose(
-            name=name,
-            box=box,
-            given=f"{row_bits / 8:g}",
-            align=ALIGNMENT,
-            elements=8 * ALIGNMENT // element.bits,
-            element=element,
-        )
-    swizzle, row_bytes = parameter.swizzle, element.bytes_for(box[-1])
-    if 0 < swizzle < row_bytes:
-        allowed = [span for span in SWIZZLES if not span or span >= row_bytes]
-        yield SWIZZLE.diagnose(
-            name=name,
-            swizzle=swizzle,
-            given=row_bytes,
-            allowed=", ".join(map(str, allowed)),
-            others="a wider swizzle" if any(allowed) else "no swizzle",
-            elements=8 * swizzle // element.bits,
-        )
 
 
 def check_array(name: str, parameter: TensorMap, array: DeviceArray) -> Iterator[Diagnostic]:
     """Why `array` cannot be described by a tensor map of `parameter`; its element type is checked elsewhere."""
-    if len(array.shape) != parameter.rank:
+    yield from _array_faults(name, parameter.rank, parameter.box, parameter.im2col, array)
+
+
+def _array_faults(
+    name: str, rank: int, box: tuple[int, ...], walk: Im2col | None, array: DeviceArray
+) -> Iterator[Diagnostic]:
+    if len(array.shape) != rank:
         yield RANK.diagnose(
             name=name,
-            expected=parameter.rank,
-            box=parameter.box,
+            expected=rank,
+            box=box,
             given=len(array.shape),
             shape=array.shape,
             most=MAX_RANK,
@@ -188,8 +145,8 @@ def check_array(name: str, parameter: TensorMap, array: DeviceArray) -> Iterator
             yield EXTENT.diagnose(name=name, extent=extent, dimension=dimension, most=MAX_EXTENT)
     if 0 in array.shape:
         return  # its strides mean nothing
-    if parameter.im2col is not None:
-        yield from check_area(name, parameter.im2col, array.shape)
+    if walk is not None:
+        yield from check_area(name, walk, array.shape)
     if array.pointer % ALIGNMENT:
         yield ADDRESS.diagnose(name=name, address=array.pointer, align=ALIGNMENT)
     strides = _plain_strides(array)
@@ -214,15 +171,15 @@ def check_word(name: str, word: TensorMapWord) -> Iterator[Diagnostic]:
         return
     item_bytes = element.bits // 8
     strides = (*reversed(word.global_stride), item_bytes)
-    parameter = TensorMap(element, word.box_dim[::-1], word.swizzle)
-    yield from check_tensor_map(name, parameter)
-    shape = word.global_dim[::-1]
-    yield from check_array(name, parameter, DeviceArray(word.global_address, shape, strides, "", item_bytes))
+    box, shape = word.box_dim[::-1], word.global_dim[::-1]
+    yield from box_faults(name, element, box, word.swizzle)
+    array = DeviceArray(word.global_address, shape, strides, "", item_bytes)
+    yield from _array_faults(name, len(box), box, None, array)
 
 
 def plan(parameter: TensorMap, array: DeviceArray) -> TensorMapPlan:
     """The tensor map of an `array` that passed `check_tensor_map` and `check_array`."""
-    box = stored_box(parameter)
+    box = stored_extents(parameter.element, parameter.box)
     row_bytes = min(box[-1], array.shape[-1]) * array.item_bytes
     return TensorMapPlan(
         pointer=array.pointer,

@@ -127,10 +127,16 @@ def pair_as_a_parameter():
 
 
 @program("kernel.parameter-fact")
-def pointer_with_an_odd_alignment():
-    pointer = nvb.Pointer(f32, align=3)  # breaks
-    pointer = nvb.Pointer(f32, align=4)  # keeps
+def pointer_to_shared_memory():
+    pointer = nvb.Pointer(f32, space="shared")  # breaks
+    pointer = nvb.Pointer(f32)  # keeps
     nvb.KernelBuilder("k", "sm_90a", threads=32, parameters=[nvb.Parameter("x", pointer)])
+
+
+@program("pointer.align")
+def pointer_with_an_odd_alignment():
+    return nvb.Pointer(f32, align=3)  # breaks
+    return nvb.Pointer(f32, align=4)  # keeps
 
 
 @program("kernel.scalar-values")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import SharedTile, f16, u8, u32
-from tests.rules.example import kernel
+from nvbackend.intrinsics.copy.tma_tensor import load_tensor
+from nvbackend.isel.machine import facts
+from nvbackend.isel.operands.tma_places import place_faults
+from tests.rules.example import kernel, program
 from tests.rules.setup import load_parts, wgmma_parts
 
 MATRIX = nvb.TensorMap(f16, box=(64, 64))
@@ -20,34 +23,18 @@ def box_at_16_bytes(k, matrix: MATRIX):
         k.tma.load_box(memory, matrix, (0, 0), full)
 
 
-@kernel("tma.box-row")
-def rows_of_24_bytes(
-    k,
-    narrow: nvb.TensorMap(f16, box=(64, 12), swizzle=0),  # breaks
-    even: nvb.TensorMap(f16, box=(64, 16), swizzle=0),  # keeps
-):
-    _, full = load_parts(k)
-    memory = k.shared(u8, 2048, align=128)
-    with k.one_thread():
-        k.mbarrier.arrive(full, expect_tx=1536)  # breaks
-        k.tma.load_box(memory, narrow, (0, 0), full)  # breaks
-        k.mbarrier.arrive(full, expect_tx=2048)  # keeps
-        k.tma.load_box(memory, even, (0, 0), full)  # keeps
+@program("tma.box-row")
+def rows_of_24_bytes():
+    known = {facts.BOX_ROW: 24}  # breaks
+    known = {facts.BOX_ROW: 32}  # keeps
+    return list(place_faults(load_tensor(2), known))
 
 
-@kernel("tma.box-swizzle")
-def rows_wider_than_the_swizzle(
-    k,
-    wide: nvb.TensorMap(f16, box=(64, 128)),  # breaks
-    matrix: MATRIX,  # keeps
-):
-    _, full = load_parts(k)
-    memory = k.shared(u8, 16384, align=1024)
-    with k.one_thread():
-        k.mbarrier.arrive(full, expect_tx=16384)  # breaks
-        k.tma.load_box(memory, wide, (0, 0), full)  # breaks
-        k.mbarrier.arrive(full, expect_tx=8192)  # keeps
-        k.tma.load_box(memory, matrix, (0, 0), full)  # keeps
+@program("tma.box-swizzle")
+def rows_wider_than_the_swizzle():
+    known = {facts.BOX_ROW: 256, facts.SWIZZLE: 128}  # breaks
+    known = {facts.BOX_ROW: 128, facts.SWIZZLE: 128}  # keeps
+    return list(place_faults(load_tensor(2), known))
 
 
 @kernel("tma.start")

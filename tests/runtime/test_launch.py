@@ -15,7 +15,7 @@ from nvbackend.intrinsics.row import types
 from nvbackend.isel.target.target import Target, target_names
 from nvbackend.runtime.device import Configuration, DeviceLimits, KernelLimits, runs_on
 from nvbackend.runtime.streams import same_stream, stream_handle
-from nvbackend.signature import Pointer, Scalar, Signature, TensorMap
+from nvbackend.signature import Im2col, Pointer, Scalar, Signature, TensorMap
 from tests.support.process import python_output
 from tests.support.runtime import Cubin, FakeArray, FakeCompiled, FakeDevice, broken, rules, signature
 
@@ -210,8 +210,8 @@ def test_launch_bounds_against_the_device(kernel: Signature, limits: KernelLimit
 
 def test_bad_tensor_map_parameter_is_found_when_loading() -> None:
     device = FakeDevice()
-    kernel = FakeCompiled(signature(TensorMap(types.f16, (8, 128), 128)))
-    assert rules(lambda: runtime.load(kernel, device=device)) == ["tensor-map.swizzle"]
+    kernel = FakeCompiled(signature(TensorMap(types.f16, (8, 32), 64, Im2col(4, (0,), (0, 0)))))
+    assert rules(lambda: runtime.load(kernel, device=device)) == ["tensor-map.im2col-corners"]
 
 
 @pytest.mark.parametrize(

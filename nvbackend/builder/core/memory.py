@@ -17,7 +17,6 @@ from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.in_functions import check_of_kernel
 from nvbackend.builder.scopes.names import check_name, name_or
 from nvbackend.builder.value_tracking.addresses.alignment import (
-    LARGEST_ALIGNMENT,
     check_aligned,
     check_alignment,
     check_promise,
@@ -47,6 +46,7 @@ from nvbackend.isel.operands.atomics import atomic_operation
 from nvbackend.isel.protocols.cluster.rules import NO_PEER
 from nvbackend.isel.target.shared_memory import SHARED_LIMIT, static_limit
 from nvbackend.isel.target.target import VARIANT
+from nvbackend.signature import LARGEST_ALIGNMENT
 
 SHARED_BASE_ALIGNMENT = 1024
 """Dynamic shared memory starts at a multiple of this, the longest swizzle period (PTX ISA 5.5.7: 128-byte mode)."""

@@ -10,7 +10,6 @@ from llvmlite import ir
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.names import name_fault
 from nvbackend.builder.scopes.parameter_types import not_a_type
-from nvbackend.builder.value_tracking.addresses.alignment import LARGEST_ALIGNMENT
 from nvbackend.builder.values.attributes import OF_TILE, KnownAttributes
 from nvbackend.diagnostics import Diagnostic, raise_all, record, user_facing
 from nvbackend.diagnostics.classes.dataclass import dataclass
@@ -90,19 +89,10 @@ def _faults(kernel: str, parameter: object) -> Iterator[Diagnostic]:
     if not isinstance(kind.element, ElementType):
         needs, advice = "its element is not an element type", "use one such as nvb.f16"
         yield rules.PARAMETER_FACT.diagnose(name=name, given=repr(kind.element), needs=needs, advice=advice)
-    elif isinstance(kind, Pointer) and not _is_power_of_two(kind.align):
-        needs, advice = "an alignment is a power of two, in bytes", "use 16, which every allocation has"
-        yield rules.PARAMETER_FACT.diagnose(name=name, given=f"align={kind.align!r}", needs=needs, advice=advice)
     elif isinstance(kind, Pointer) and kind.space != "global":
         needs, advice = "a kernel is launched with addresses of global memory", "allocate the other by k.shared"
         yield rules.PARAMETER_FACT.diagnose(name=name, given=f"space={kind.space!r}", needs=needs, advice=advice)
-    elif isinstance(kind, TensorMap) and kind.im2col is not None:
-        if len(kind.box) != 2 or min(kind.box) < 1:
-            needs = "an im2col map has im2col=Im2col(rank, lower, upper) and box=(pixels, channels)"
-            advice = "give the box two extents"
-            shown = f"box={kind.box!r}, im2col={kind.im2col!r}"
-            yield rules.PARAMETER_FACT.diagnose(name=name, given=shown, needs=needs, advice=advice)
-    elif isinstance(kind, TensorMap) and not _is_box(kind.box):
+    elif isinstance(kind, TensorMap) and kind.im2col is None and not _is_box(kind.box):
         needs = f"a box has {RANKS[0]} to {RANKS[-1]} dimensions of 1 to {TMA_BOX_LIMIT} elements"
         advice = "use several copies for a larger tile; a tile's layout knows its box: SmemLayout.tma_box"
         yield rules.PARAMETER_FACT.diagnose(name=name, given=f"box={kind.box!r}", needs=needs, advice=advice)
@@ -117,10 +107,6 @@ def _twice(kernel: str, parameters: Sequence[object]) -> Iterator[Diagnostic]:
             yield rules.PARAMETER_TYPE.diagnose(
                 name=parameter.name, kernel=kernel, problem=problem, advice="give each a name of its own"
             )
-
-
-def _is_power_of_two(number: object) -> bool:
-    return type(number) is int and 0 < number <= LARGEST_ALIGNMENT and number & (number - 1) == 0
 
 
 def _is_box(box: tuple[int, ...]) -> bool:

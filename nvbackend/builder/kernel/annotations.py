@@ -5,13 +5,23 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from types import FunctionType
 from typing import Annotated, Any, get_origin
 
 from nvbackend.builder.kernel.again.pure_names import code_of, unquoted
+from nvbackend.builder.kernel.python_function import first_line
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.parameter_types import Unresolved, not_a_type
-from nvbackend.diagnostics import DiagnosticError, functions_in, parameter_names, printed, run_callback
+from nvbackend.diagnostics import (
+    Diagnostic,
+    DiagnosticError,
+    functions_in,
+    parameter_names,
+    printed,
+    raise_all,
+    run_callback,
+)
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.signature import ParameterType, Pointer, Scalar, TensorMap
 
@@ -24,10 +34,15 @@ def annotations_of(function: Callable[..., Any], *, but: Collection[str] = ()) -
     """
     functions = functions_in(function)
     evaluated: dict[str, Any] = {}
+    faults: list[Diagnostic] = []
     for name, annotation in function.__annotations__.items():
         if name in but:
             continue
-        evaluated[name] = _evaluated(functions, name, annotation) if isinstance(annotation, str) else annotation
+        try:
+            evaluated[name] = _evaluated(functions, name, annotation) if isinstance(annotation, str) else annotation
+        except DiagnosticError as error:  # of a type that is made there
+            faults += error.diagnostics
+    raise_all(faults)
     return evaluated
 
 
@@ -50,6 +65,9 @@ def _evaluated(functions: list[FunctionType], name: str, text: str) -> Any:
     annotated = next(each for each in reversed(functions) if _has(each, name, text))
     try:
         return eval(code_of(text), annotated.__globals__, _nonlocals(annotated))
+    except DiagnosticError as error:
+        first = first_line(annotated)  # a text has no line of its own
+        raise DiagnosticError([replace(each, location=first) for each in error.diagnostics]) from None
     except NameError as error:
         return Unresolved(unquoted(text), error.name) if error.name else unquoted(text)
     except Exception:  # noqa: BLE001

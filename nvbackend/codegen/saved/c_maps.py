@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nvbackend.intrinsics.copy.map_elements import DRIVER_TYPES, ELEMENT_TYPE_OF
-from nvbackend.signature import Im2col, TensorMap, stored_box
+from nvbackend.isel.operands.tensor_map_boxes import stored_extents
+from nvbackend.signature import Im2col, TensorMap
 
 _WIDE_PROMOTION = 256
 
@@ -34,7 +35,7 @@ def encoder(name: str, map_: TensorMap) -> Iterator[str]:
     for at in range(rank - 1):
         stride, dense = f"array->strides[{rank - 2 - at}]", f"strides[{at - 1}]" if at else str(bytes_)
         yield f"    strides[{at}] = {stride} ? {stride} : extents[{at}] * {dense};"
-    box = stored_box(map_)
+    box = stored_extents(map_.element, map_.box)
     yield from _areas(map_.im2col, box)
     encode = "Tiled" if map_.im2col is None else "Im2col" if map_.im2col.wide is None else "Im2colWide"
     yield f"    return cuTensorMapEncode{encode}("

@@ -9,7 +9,7 @@ import pytest
 from llvmlite import ir
 
 import nvbackend as nvb
-from nvbackend import f16, f32, i32, i64
+from nvbackend import e2m1, f16, f32, i32, i64
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
 from tests.support.ptxas import assemble
@@ -114,19 +114,15 @@ def test_any_power_of_two_is_an_alignment(align: int) -> None:
         declared(Parameter("a", Pointer(i32, align=align)))
     except nvb.DiagnosticError as error:
         caught = [one.rule_id for one in error.diagnostics]
-    assert caught == ([] if align in legal else ["kernel.parameter-fact"])
+    assert caught == ([] if align in legal else ["pointer.align"])
 
 
 @pytest.mark.parametrize(
     ("parameter", "rule", "says"),
     [
         (("a", i32), "kernel.parameter", "is not an nvb.Parameter"),
-        (Parameter("a", Pointer(i32, align=3)), "kernel.parameter-fact", "align=3"),
-        (Parameter("a", Pointer(i32, align=0)), "kernel.parameter-fact", "power of two"),
         (Parameter("a", Pointer(i32, space="shared")), "kernel.parameter-fact", "addresses of global memory"),
-        (Parameter("a", TensorMap(f16, box=(0, 64))), "kernel.parameter-fact", "1 to 256"),
-        (Parameter("a", TensorMap(f16, box=(512, 64))), "kernel.parameter-fact", "1 to 256"),
-        (Parameter("a", TensorMap(f16, box=(1,) * 6)), "kernel.parameter-fact", "1 to 5"),
+        (Parameter("a", TensorMap(e2m1, box=(64, 512), swizzle=0)), "kernel.parameter-fact", "1 to 256"),
     ],
 )
 def test_what_is_no_parameter(parameter: object, rule: str, says: str) -> None:
@@ -145,6 +141,11 @@ def test_what_is_no_parameter(parameter: object, rule: str, says: str) -> None:
             "type must be ParameterType | ElementType, not <class",
         ),
         (lambda: Scalar("f16"), "call.argument", "Scalar: element must be ElementType, not 'f16' (a str)"),
+        (lambda: Pointer(i32, align=3), "pointer.align", "align=3"),
+        (lambda: Pointer(i32, align=0), "pointer.align", "power of two"),
+        (lambda: TensorMap(f16, box=(0, 64)), "tensor-map.box", "1 to 256"),
+        (lambda: TensorMap(f16, box=(512, 64)), "tensor-map.box", "1 to 256"),
+        (lambda: TensorMap(f16, box=(1,) * 6), "tensor-map.box-rank", "1 to 5"),
         (lambda: TensorMap(f16, box=64), "call.argument", "box must be tuple[int, ...], not 64 (an int)"),
         (lambda: TensorMap(f16, box=(64, "64")), "call.argument", "box[1] must be int, not '64' (a str)"),
         (lambda: TensorMap(f16, (64, 64), swizzle="128"), "call.argument", "swizzle must be int, not '128' (a str)"),

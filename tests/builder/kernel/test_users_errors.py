@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import traceback
 from collections.abc import Callable
+from typing import Annotated
 
 import pytest
 
 import nvbackend as nvb
-from nvbackend import f16, f32, i32
-
-SMALL = nvb.TensorMap(f16, box=(300, 64))
+from nvbackend import f32, i32
 
 
 def typo(k, x):
@@ -78,8 +77,23 @@ def unannotated(k, x):
     x[0] = 1.0
 
 
-def wide_box(k, x: SMALL):
-    pass
+def wrong_types(
+    k,
+    x: Annotated[nvb.TensorMap, nvb.TensorMap(f32, box=(300, 30))],
+    y: nvb.Pointer(f32, align=3),
+    n: no_such_type,  # noqa: F821
+):
+    x[0] = 1.0
+
+
+@pytest.mark.parametrize("ask", ["build", "compile", "parameters"])
+def test_what_is_wrong_in_annotations_that_are_text_is_told_together_at_the_function(ask) -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        getattr(nvb.kernel("sm_90a", threads=32)(wrong_types), ask)()
+    found = caught.value.diagnostics
+    assert [one.rule_id for one in found] == ["tensor-map.box", "tensor-map.box-bytes", "pointer.align"]
+    places = {(one.location.file, one.location.line) for one in found}
+    assert places == {(__file__, wrong_types.__code__.co_firstlineno)}
 
 
 @pytest.mark.parametrize(
@@ -91,7 +105,6 @@ def wide_box(k, x: SMALL):
         (plain, "sm_90a", {"threads": 32, "name": "my kernel"}, "kernel.name"),
         (plain, "sm_90a", {"threads": 32, "name": ""}, "kernel.name"),
         (unannotated, "sm_90a", {"threads": 32}, "kernel.parameter"),
-        (wide_box, "sm_90a", {"threads": 32}, "kernel.parameter-fact"),
     ],
 )
 def test_a_mistake_around_the_function_is_located_there(function, target, options, rule) -> None:

@@ -109,7 +109,7 @@ def of_another_type():
 
 
 def of_another_swizzle():
-    load(Scene(kind=TensorMap(f16, (128, 64), 64)))
+    load(Scene(kind=TensorMap(f16, (128, 64), 0)))
 
 
 def of_pixels():
@@ -216,7 +216,7 @@ def a_map_for_threads():
 MISTAKES = {
     of_another_box: ("copy.boxes", "declare the map as TensorMap(f16, (128, 64), 128)"),
     of_another_type: ("copy.boxes", "the map has boxes of (128, 64) of bf16"),
-    of_another_swizzle: ("copy.boxes", "the map swizzles by 64 bytes"),
+    of_another_swizzle: ("copy.boxes", "the map swizzles by 0 bytes"),
     of_pixels: ("copy.boxes", "declare the map as"),
     to_another_layout: ("copy.boxes", "the tensor is another than it was made for"),
     to_another_swizzle: ("copy.boxes", "the tensor is another than it was made for"),

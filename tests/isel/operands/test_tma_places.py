@@ -20,8 +20,6 @@ from tests.support.barriers import barrier_of_somebody
 
 MAPS = {
     "right": TensorMap(f16, (64, 64)),
-    "thin": TensorMap(f16, (64, 4)),
-    "wide": TensorMap(f16, (64, 64), swizzle=64),
     "plain": TensorMap(f16, (8, 64), swizzle=0),
     "narrow": TensorMap(f16, (2, 16), swizzle=32),
     "whole": TensorMap(f16, (64, 16), swizzle=32),
@@ -84,12 +82,12 @@ def test_tiles_without_a_swizzle_lie_where_tma_can_write_them():
 
 
 def test_a_row_of_the_box_is_a_multiple_of_16_bytes_and_within_the_swizzle():
+    """Where the map is declared: what the copies ask again is for maps that are made elsewhere."""
+    assert broken(lambda: TensorMap(f16, (64, 4))) == ["tensor-map.box-bytes"]
+    assert broken(lambda: TensorMap(f16, (64, 64), swizzle=64)) == ["tensor-map.swizzle"]
     k, maps, _ = builder()
-    place = k.shared(u8, 16384, align=1024)
     with k.one_thread():
-        assert broken(lambda: k.tma.store_box(maps["thin"], (0, 0), place)) == ["tma.box-row"]
-        assert broken(lambda: k.tma.store_box(maps["wide"], (0, 0), place)) == ["tma.box-swizzle"]
-        k.tma.store_box(maps["plain"], (0, 0), place)
+        k.tma.store_box(maps["plain"], (0, 0), k.shared(u8, 16384, align=1024))
 
 
 def by_all(k, maps, place):

@@ -233,8 +233,12 @@ def test_a_row_of_a_box_is_at_most_the_span_of_the_swizzle(row, swizzle):
             k.tma.load_box(tile, matrix, (0, 0), full)
         k.mbarrier.wait(full, 0)
 
-    found = said(with_parameter(kernel, "matrix", nvb.TensorMap(u8, (8, row), swizzle)))
-    assert found == (["tma.box-swizzle"] if row > swizzle else [])
+    if row > swizzle:
+        with pytest.raises(nvb.DiagnosticError) as caught:
+            nvb.TensorMap(u8, (8, row), swizzle)
+        assert [one.rule_id for one in caught.value.diagnostics] == ["tensor-map.swizzle"]
+    else:
+        assert said(with_parameter(kernel, "matrix", nvb.TensorMap(u8, (8, row), swizzle))) == []
 
 
 # -- tensor memory ----------------------------------------------------------------------------------------------------

@@ -11,9 +11,7 @@ from nvbackend.builder.scopes.rules import MISALIGNED
 from nvbackend.builder.value_tracking.addresses.places import Places
 from nvbackend.builder.value_tracking.execution import Execution
 from nvbackend.diagnostics import printed
-
-LARGEST_ALIGNMENT = 1 << 32
-"""The largest alignment that LLVM knows."""
+from nvbackend.signature import LARGEST_ALIGNMENT
 
 
 class Addressed(Protocol):

@@ -91,7 +91,7 @@ def test_columns_become_rows_by_transposing_stores(columns: int, width: int) -> 
     ],
 )
 def test_a_tile_is_whole_rows_of_the_swizzle_of_the_map(columns: int, swizzle: int, rule: str, fix: str) -> None:
-    described = Parameter("c", TensorMap(f16, (64, 64), swizzle=swizzle))
+    described = Parameter("c", TensorMap(f16, (64, swizzle // 2 or 64), swizzle=swizzle))
     k = KernelBuilder("stores", "sm_90a", threads=128, parameters=[described])
     with pytest.raises(nvb.DiagnosticError) as error:
         k.tma_epilogue(k.arguments[0], columns)
