@@ -348,6 +348,7 @@ def test_a_number_that_passed_means_the_same_later() -> None:
         (numpy.array(4.5), "an integer: round it first"),
         ("4", "a scalar of s32"),
         (numpy.zeros(1, numpy.float32), "a scalar of s32"),
+        (SimpleNamespace(dtype=numpy.dtype("f4"), shape=()), "a scalar of s32"),
     ],
 )
 def test_the_fix_for_a_whole_float_is_the_integer(number: object, advice: str) -> None:

@@ -199,7 +199,8 @@ class _ScalarSlot:
 def _is_float(argument: object) -> TypeGuard[float]:
     """Whether it is a float of Python, or a number of NumPy's floating-point types."""
     kind = getattr(getattr(argument, "dtype", None), "kind", "")
-    return isinstance(argument, float) or (kind == "f" and getattr(argument, "shape", None) == ())
+    gives_one = hasattr(type(argument), "__float__")
+    return isinstance(argument, float) or (gives_one and kind == "f" and getattr(argument, "shape", None) == ())
 
 
 @dataclass(slots=True)
