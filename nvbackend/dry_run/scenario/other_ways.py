@@ -76,6 +76,9 @@ class OtherWays:
         self._values = {slot: value for value, slot in program.slots.items() if slot in guards | ends}
         made = (self._condition(slot, value) for slot, value in self._values.items())
         self.conditions = [one for one in made if one is not None]
+        lesser = (self._condition(-1 - number, one.operands[0]) for number, one in enumerate(self._between()))
+        self._chosen = [one for one in lesser if one is not None and one.places]
+        """Which of two values is the lesser one: of no register of the program, so with negative slots."""
         self._runs = 0
         self._seen: dict[int, tuple[set[bool], Mapping[str, int]]] = {}
         """Of each condition: the ways that it went in so many runs, and the parameters of the first one."""
@@ -104,8 +107,11 @@ class OtherWays:
         for values, ways in runs[self._runs :]:
             for slot, way in ways:
                 self._seen.setdefault(slot, (set(), values))[0].add(way)
+            for one in self._chosen:
+                if (chosen := one.of(values)) is not None:
+                    self._seen.setdefault(one.slot, (set(), values))[0].add(chosen)
         self._runs = len(runs)
-        for one in self.conditions:
+        for one in (*self.conditions, *self._chosen):
             went, base = self._seen.get(one.slot, (set(), {}))
             if len(went) != 1 or one.slot in tried:
                 continue
@@ -143,6 +149,15 @@ class OtherWays:
         found = {number for number in near if number in values and not (is_of_loop and not least <= number <= 2 * now)}
         ordered = sorted(found, key=lambda number: (number < 0, abs(number - now), number))
         return [number & (1 << bits) - 1 for number in ordered]
+
+    def _between(self) -> Iterator[ir.Instruction]:
+        """What chooses the lesser or the greater one of two values that are no constants."""
+        for block in self._function.blocks:
+            for one in block.instructions:
+                if one.opname == "select" and getattr(one.operands[0], "opname", "") == "icmp":
+                    two = one.operands[1:]
+                    if {*one.operands[0].operands} == {*two} and not any(isinstance(each, ir.Constant) for each in two):
+                        yield one
 
     def _condition(self, slot: int, value: ir.Value) -> Condition | None:
         """The condition of a register, if nothing else decides it."""
