@@ -27,7 +27,6 @@ from nvbackend.builder.kernel.garbage import RarelyCollected
 from nvbackend.builder.kernel.not_called import not_called
 from nvbackend.builder.kernel.python_function import check_function, constants_of, first_line, last_line, misused
 from nvbackend.builder.scopes import rules
-from nvbackend.builder.scopes.unmentioned import unmentioned
 from nvbackend.builder.values.math_policy import MathPolicy
 from nvbackend.codegen.stages.options import COMPILE_OPTIONS
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, Severity, printed, raise_all, user_facing
@@ -264,7 +263,7 @@ class KernelDefinition(ByName, NotLoaded):
         for core in around:
             core.inner = self.name
         raise_all(not_called(self._function, k))
-        k._unmentioned = unmentioned(self._function)
+        k._made_by(self._function)
         try:
             with placed():
                 result = self._function(k, *k.arguments, **{**self._bound, **values})

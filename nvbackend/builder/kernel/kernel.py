@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -32,7 +32,7 @@ from nvbackend.builder.lower.text import text_of_module
 from nvbackend.builder.ops.groups import of_whole_calls
 from nvbackend.builder.scopes.names import check_kernel_meaning, is_ptx_name, suggested_kernel_name
 from nvbackend.builder.scopes.rules import FINISHED, KERNEL_NAME
-from nvbackend.builder.scopes.unmentioned import Unmentioned, unused_parameters
+from nvbackend.builder.scopes.unmentioned import Unmentioned, unmentioned, unused_parameters
 from nvbackend.builder.tiles.mma.unread import work_for_nothing
 from nvbackend.builder.values.math_policy import MathPolicy
 from nvbackend.builder.values.values import GLOBAL_SPACE, Value
@@ -206,6 +206,10 @@ class KernelBuilder(Operations):
         announce(warnings, suppressed)
         timings = {name: self._laps.seconds[name] for name in ("build", "verify", "check")}
         return FinishedKernel(self.signature, self.target, self.machine, text, warnings, timings, suppressed, unknown)
+
+    def _made_by(self, function: Callable[..., Any]) -> None:
+        """`function` is what gives the kernel its instructions."""
+        self._unmentioned = unmentioned(function)
 
     def _close(self, end: Location | None) -> None:
         """Check that every block has ended, end the last one, and copy the control flow to the machine form."""
