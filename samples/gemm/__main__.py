@@ -2,9 +2,9 @@
 
 It prints the choice and what was built, multiplies random matrices (on a machine without a GPU in the simulator), and
 compares with NumPy. A form names the types; sums are in f32 or s32. In f16_nn, f16_tn and f16_tt the letters say
-whether A is stored M x K (n) or K x M (t), and B K x N (n) or N x K (t); all others are nt. K and N are multiples of
-16, and M too where A is K x M. With `--tune` it measures every kernel that the model ranks, and says how wrong the
-model was.
+whether A is stored M x K (n) or K x M (t), and B K x N (n) or N x K (t); all others are nt. Sizes are any numbers, but
+for these three and in a batch rows are multiples of 16 bytes. With `--tune` it measures every kernel that the model
+ranks, and says how wrong the model was.
 """
 
 from __future__ import annotations
@@ -14,24 +14,31 @@ from dataclasses import replace
 from typing import Any
 
 import nvbackend as nvb
-from samples.gemm.choice import Choice, candidates, choose
+from samples.gemm.choice import Choice, candidates
 from samples.gemm.forms import FORMS, launch_of, problem_for
 from samples.problem import Problem
 from samples.problem import main as solve
 from samples.tuning import Candidate, How, tune
 
 
+def ranked(name: str, m: int, n: int, depth: int) -> dict[Choice, float]:
+    """The candidates. Ends the program for a shape that none of them multiplies."""
+    form = FORMS[name]
+    try:
+        return candidates(m, n, depth, form.operand, form.result, batches=form.batches, majors=form.majors)
+    except ValueError as error:
+        raise SystemExit(f"error: {error}") from None
+
+
 def problem(name: str, m: int, n: int, depth: int) -> Problem:
     """Random matrices for the kernel that the model chooses."""
-    form = FORMS[name]
-    choice = choose(m, n, depth, form.operand, form.result, batches=form.batches, majors=form.majors)
-    return replace(problem_for(choice, m, n, depth, form), choice=choice)
+    choice = next(iter(ranked(name, m, n, depth)))
+    return replace(problem_for(choice, m, n, depth, FORMS[name]), choice=choice)
 
 
 def tuned(name: str, m: int, n: int, depth: int, **how: Any) -> int:
     """Measure all candidates; the exit status."""
-    form = FORMS[name]
-    said = candidates(m, n, depth, form.operand, form.result, batches=form.batches, majors=form.majors)
+    form, said = FORMS[name], ranked(name, m, n, depth)
     first = next(iter(said))
 
     def candidate(choice: Choice) -> Candidate:
@@ -54,7 +61,6 @@ def main() -> int:
         __doc__,
         problem,
         sizes="M, N and K",
-        multiples=(1, 16, 16),
         on_the_gpu=(1024, 1024, 1024),
         in_the_simulator=(16, 144, 512),
         forms=tuple(FORMS),

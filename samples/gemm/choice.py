@@ -5,17 +5,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import nvbackend as nvb
 from nvbackend import Major, bf16, e4m3, e5m2, f16, f32, s8, s16, s32, tf32, u8, u16, u32
 from samples.gemm.checks import MN_COLUMNS, among, positive, stored
-from samples.gemm.deep import QUAD_COLUMNS, Deep
+from samples.gemm.deep import PAIR, QUAD_COLUMNS, Deep
 from samples.gemm.model import RESIDENT, microseconds, resident
 from samples.gemm.thin import STORED, TILE_K, Thin
+from samples.gemm.unaligned import TMA, WORD, Unaligned, width_of
 from samples.gemm.wide import LINE, NARROW, REGISTERS, WARPGROUP_ROWS, Wide, box_of_c, rows_of
 
-Choice = Wide | Thin | Deep
+Choice = Wide | Thin | Deep | Unaligned
+Kind = TypeVar("Kind", bound=Choice)
 OPERANDS = (f16, bf16, tf32, e4m3, e5m2, s8, u8)
 """What wgmma multiplies, but for single bits."""
 FLOATS, INTEGERS = (f16, bf16, tf32, f32, e4m3, e5m2), (s8, u8, s16, u16, s32, u32)
@@ -41,8 +43,9 @@ TRANSPOSED = 16
 """Bits of a result of which stmatrix stores C^T as C."""
 SWIZZLED = 256
 """Bits of the least row that a swizzle has: rows of a tile of C are whole ones."""
-LEAST_ROW = 128
-"""Bits of which the rows of a tensor of TMA have a multiple."""
+UNALIGNED_COLUMNS, MOST_OF_FOUR, MOST_SWAPPED = (*NARROW, 64, 128, 192, 256), 192, 128
+"""Widths of the tiles that threads copy or store; the most for which there are registers where these and the consumers
+are four warpgroups, and of C^T."""
 USUAL = ((1, 64), (1, 128), (1, 256), (2, 128), (2, 192), (2, 256))
 """Consumers and columns of the tiles that are candidates for every shape."""
 NEAR, OTHERS = 1.1, 8
@@ -126,19 +129,52 @@ def stored_so(every: Iterable[Wide | Deep], majors: tuple[Major, Major]) -> Iter
             yield replace(one, a_major=majors[0], b_major=majors[1])
 
 
+def unaligned_ones(
+    n: int, depth: int, operand: nvb.ElementType = f16, result: nvb.ElementType = f16
+) -> Iterator[Unaligned]:
+    """Tiles for rows of such extents. One warpgroup starts copies; two load, whose threads wait for what they load."""
+    width, together = width_of(depth, operand), 1 if n % PAIR else PAIR
+    producers = 1 if width >= WORD else 2
+    for swapped, consumers, columns in itertools.product((False, True), (1, 2), UNALIGNED_COLUMNS):
+        widest = MOST_SWAPPED if swapped else MOST_OF_FOUR if producers + consumers == 4 else max(COLUMNS)
+        if columns <= widest:
+            most = MOST_NARROW_STAGES if columns in NARROW else MOST_STAGES
+            stages = min(most, SHARED // ((WARPGROUP_ROWS * consumers + columns) * LINE // 8))
+            yield Unaligned(columns, producers, consumers, stages, width, together, operand, result, swapped=swapped)
+
+
+def for_tma(
+    m: int, n: int, depth: int, operand: nvb.ElementType, result: nvb.ElementType, majors: tuple[Major, Major]
+) -> bool:
+    """Whether rows of A, B and C are multiples of 16 bytes."""
+    extents = [other if major is Major.MN else depth for other, major in zip((m, n), majors, strict=True)]
+    return min(width_of(n, result), *(width_of(extent, operand) for extent in extents)) == TMA
+
+
+def _aligned(every: list[Kind], n: int, depth: int, result: nvb.ElementType) -> list[Kind]:
+    """Those that load rows of `depth` elements and store rows of `n`."""
+    least = {Deep: PAIR, Thin: STORED, Unaligned: 1}
+    is_loaded = width_of(depth, every[0].operand) == TMA if every else True
+    return [
+        one
+        for one in every
+        if n % least.get(type(one), TMA * 8 // result.bits) == 0 and (is_loaded or isinstance(one, Unaligned))
+    ]
+
+
 def is_usual(one: Choice) -> bool:
     """Whether it is a candidate for every shape."""
     if isinstance(one, Wide):
         return not one.swapped and (one.consumers, one.columns) in USUAL
-    return isinstance(one, Thin)
+    return not isinstance(one, Deep)
 
 
-def is_narrow(one: Wide | Deep) -> bool:
+def is_narrow(one: Wide | Deep | Unaligned) -> bool:
     """Whether it is a tile for few rows of A or B."""
     return one.columns in NARROW
 
 
-def fits(one: Wide | Deep, m: int, n: int) -> bool:
+def fits(one: Wide | Deep | Unaligned, m: int, n: int) -> bool:
     """Whether the tile's columns go along the shorter side, and a narrow tile has all that are there."""
     if is_narrow(one):
         return one.swapped == (m < n) and min(m, n) <= max(NARROW)
@@ -170,10 +206,16 @@ def check(
         among((*FLOATS, *INTEGERS) if operand.is_integer else FLOATS, result=result)
     positive(**numbers)
     stored(operand, majors)
-    unit = LEAST_ROW // operand.bits
+    unit = TMA * 8 // operand.bits
     if majors[0] is Major.MN and numbers["m"] % unit:
         text = f"m is a multiple of {unit}, not {numbers['m']}"
         raise ValueError(f"A is K x M, in rows of a multiple of 16 bytes for TMA: {text}")
+
+
+def _check_copied(m: int, n: int, depth: int, batches: int | None, majors: tuple[Major, Major]) -> None:
+    if batches is not None or majors != K_MAJOR:
+        sizes = f"M = {m}, N = {n} and K = {depth}"
+        raise ValueError(f"rows in a batch, or with MN-major operands, are multiples of {TMA} bytes, unlike in {sizes}")
 
 
 def candidates(
@@ -190,7 +232,8 @@ def candidates(
     """All choices for a shape, each with the microseconds that the model says, least first; of equal ones the first.
 
     Without a `result`, it has the operands' type. `majors` say how A and B are stored: those of 16 bits also MN-major,
-    as K x M and K x N. Raises ValueError for sizes below 1, and for types and ways of storing that no kernel has.
+    as K x M and K x N. Raises ValueError for sizes below 1, for types and ways of storing that no kernel has, and for
+    rows that are not multiples of 16 bytes in a batch, or with operands that are MN-major.
     """
     number = 1 if batches is None else batches
     check(operand, result, majors, m=m, n=n, depth=depth, batches=number, multiprocessors=multiprocessors)
@@ -198,10 +241,15 @@ def candidates(
     is_thin = operand is result and operand in (f16, bf16) and batches is None and majors == K_MAJOR
     thin = list(thin_ones(m, operand)) if is_thin else []
     wide = wide_ones(operand, result, batched=batches is not None)
-    tiled: list[Wide | Deep] = [one.for_depth(depth) for one in wide if one.cluster <= multiprocessors]
+    whole: list[Wide | Deep] = [one.for_depth(depth) for one in wide if one.cluster <= multiprocessors]
     if batches is None:
-        tiled += [one for one in deep_ones(operand, result) if is_narrow(one) or at_once(one, m, n, multiprocessors)]
-    tiled = [one for one in stored_so(tiled, majors) if fits(one, m, n)]
+        whole += [one for one in deep_ones(operand, result) if is_narrow(one) or at_once(one, m, n, multiprocessors)]
+    tiled: list[Wide | Deep | Unaligned] = [*stored_so(whole, majors)]
+    if not for_tma(m, n, depth, operand, result, majors):
+        _check_copied(m, n, depth, batches, majors)
+        tiled += unaligned_ones(n, depth, operand, result)
+        thin, tiled = _aligned(thin, n, depth, result), _aligned(tiled, n, depth, result)
+    tiled = [one for one in tiled if fits(one, m, n)]
     narrow = [one for one in tiled if is_narrow(one)]
     every: list[Choice] = [*thin, *(narrow if m <= FEW and (narrow or thin) else tiled)]
     said = {one: microseconds(one, m, n, depth, multiprocessors, batches or 1) for one in every}

@@ -11,6 +11,7 @@ import math
 
 from samples.gemm.deep import Deep
 from samples.gemm.thin import TILE_K, Thin
+from samples.gemm.unaligned import PAIR, Unaligned
 from samples.gemm.wide import LINE, NARROW, WARPGROUP_ROWS, Wide, box_of_c
 
 ENDS = 1.376
@@ -49,6 +50,13 @@ EXCHANGE, EXCHANGED = 0.532, 1.09e-2
 """Microseconds in which the CTAs of a deep tile send their sums and store them: always, and for each column and 64 rows
 that one sends."""
 
+# Of tiles that threads copy and store. No measurements have been fitted to these.
+COPIED = {16: 0.0, 8: 1.2e-3, 4: 1.8e-3, 2: 3.6e-3, 1: 6e-3}
+"""Microseconds in which threads copy 128 bytes of a row of an operand, by how many bytes the rows are multiples of."""
+BY_THREADS, SINGLES = 0.01, 2
+"""Microseconds between the last step of a tile and the first one of the next, for each column, and how many times as
+long that is where neighbors in a row of C are not stored in pairs."""
+
 # Of thin tiles.
 FIRST = 0.968
 """Microseconds that its CTAs begin later than those of other kernels."""
@@ -64,13 +72,15 @@ def resident(multiprocessors: int, cluster: int) -> int:
 
 
 def microseconds(
-    choice: Wide | Thin | Deep, m: int, n: int, depth: int, multiprocessors: int, batches: int = 1
+    choice: Wide | Thin | Deep | Unaligned, m: int, n: int, depth: int, multiprocessors: int, batches: int = 1
 ) -> float:
     """What the model says that a launch takes."""
     if isinstance(choice, Wide):
         return _wide_microseconds(choice, m, n, depth, multiprocessors, batches)
     if isinstance(choice, Deep):
         return _deep_microseconds(choice, m, n, depth, multiprocessors)
+    if isinstance(choice, Unaligned):
+        return _unaligned_microseconds(choice, m, n, depth, multiprocessors)
     return _thin_microseconds(choice, m, n, depth, multiprocessors)
 
 
@@ -96,7 +106,7 @@ def _longest(*times: float) -> float:
     return sum(time**NORM for time in times) ** (1 / NORM)
 
 
-def _bits(choice: Wide | Deep, m: int, n: int, depth: int, together: int = 1) -> float:
+def _bits(choice: Wide | Deep | Unaligned, m: int, n: int, depth: int, together: int = 1) -> float:
     """Bits from and to memory, where so many CTAs share a tile of the right operand."""
     (height, width), (down, across) = choice.sides(m, n), choice.tiles(m, n)
     read = height * (1 + AGAIN * (across > 1)) + width * (1 + AGAIN * (down > together))
@@ -128,7 +138,20 @@ def _deep_microseconds(choice: Deep, m: int, n: int, depth: int, multiprocessors
     return ENDS + NEXT_WAVE * (waves - 1) + EXCHANGE + sent + _longest(memory, busiest)
 
 
-def _multiplied(choice: Wide | Deep) -> float:
+def _unaligned_microseconds(choice: Unaligned, m: int, n: int, depth: int, multiprocessors: int) -> float:
+    tiles, steps = math.prod(choice.tiles(m, n)), -(-depth // choice.depth)
+    waves = -(-tiles // multiprocessors)
+    is_apart = _are_apart(tiles, multiprocessors)
+    memory = _from_memory(_bits(choice, m, n, depth), tiles, multiprocessors, is_free=is_apart)
+    rows = choice.rows + choice.columns
+    loaded = max(COPIED[choice.width] * rows, LINE // 8 * UNALIGNED * rows / _port(is_apart=is_apart))
+    step = max(_multiplied(choice), loaded, LATENCY / choice.stages)
+    in_pairs = choice.together == PAIR and not choice.swapped
+    stored = BY_THREADS * choice.columns * (1 if in_pairs else SINGLES)
+    return ENDS + _longest(memory, waves * (steps * step + stored))
+
+
+def _multiplied(choice: Wide | Deep | Unaligned) -> float:
     """Microseconds in which the tensor cores multiply a step."""
     loaded = LOAD * (choice.rows + choice.columns)
     return STEP[choice.consumers] + MULTIPLY * choice.columns * choice.rows / WARPGROUP_ROWS + loaded

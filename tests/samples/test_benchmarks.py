@@ -33,7 +33,7 @@ def test_the_machine_lacks_something(benchmark, lacking: str, monkeypatch: pytes
     [
         ("256x512", "'256x512' is not MxNxK"),
         ("256x512xa", "'256x512xa' is not MxNxK"),
-        ("256x512x100", "K = 100 of 256x512x100 is not a positive multiple of 16"),
+        ("256x512x-1", "K = -1 of 256x512x-1 is not a positive number"),
         ("0x512x512", "M = 0 of 0x512x512 is not a positive number"),
         ("--middle 256x512x512", "--few and --middle name shapes"),
         ("--most 3", "--most is for --all and --tuned"),

@@ -383,7 +383,12 @@ def test_the_program_names_its_choice(words):
             ("f8", "16", "144", "256"),
             f"'f8' is not a number; forms are: {', '.join(FORMS)}",
         ),
-        ("gemm", ("100", "100", "100"), "N = 100 is not a positive multiple of 16"),
+        ("gemm", ("100", "0", "100"), "N = 0 is not a positive number"),
+        (
+            "gemm",
+            ("batch", "100", "100", "100"),
+            "error: rows in a batch, or with MN-major operands, are multiples of 16",
+        ),
         ("gemm", ("16", "16"), "python -m samples.gemm: error: M, N and K are 3 numbers, not 2"),
         ("attention", ("shared", "3", "100"), "3 heads of Q: each 2 share one of K and V"),
     ],

@@ -8,6 +8,7 @@ from nvbackend import s8, s32
 from samples.gemm.deep import Deep
 from samples.gemm.model import microseconds, resident
 from samples.gemm.thin import Thin
+from samples.gemm.unaligned import Unaligned
 from samples.gemm.wide import Wide
 
 
@@ -40,11 +41,20 @@ from samples.gemm.wide import Wide
         (Thin(8, 1, 1, 20), (1, 28672, 8192), 132, 1, 112.12),
         (Thin(16, 1, 4, 6, 3), (9, 4096, 4096), 132, 1, 11.51),
         (Thin(64, 2, 2, 7, 1), (50, 2048, 4096), 132, 1, 9.76),
+        (Unaligned(192, 2, 2, 5, 2), (4097, 4099, 4101), 132, 1, 473.82),
+        (Unaligned(256, 1, 2, 4, 4, 2), (4096, 4096, 4098), 132, 1, 234.00),
+        (Unaligned(256, 1, 2, 4, 16), (4096, 4099, 4096), 132, 1, 300.47),
+        (Unaligned(64, 1, 1, 7, 8, swapped=True), (40, 1025, 4100), 132, 1, 13.60),
+        (Unaligned(16, 2, 1, 12, 1, operand=s8, result=s32, swapped=True), (9, 1025, 4101), 78, 1, 17.54),
     ],
     ids=str,
 )
 def test_microseconds(
-    one: Wide | Thin | Deep, shape: tuple[int, int, int], multiprocessors: int, batches: int, expected: float
+    one: Wide | Thin | Deep | Unaligned,
+    shape: tuple[int, int, int],
+    multiprocessors: int,
+    batches: int,
+    expected: float,
 ) -> None:
     assert microseconds(one, *shape, multiprocessors, batches) == pytest.approx(expected, abs=0.005)
 

@@ -215,8 +215,8 @@ def test_what_is_for_measuring_alone_is_refused_without_it(word):
     ("size", "said"),
     [
         (("0", "256", "256"), "M = 0 is not a positive number"),
-        (("200", "-16", "256"), "N = -16 is not a positive multiple of 16"),
-        (("200", "256", "77"), "K = 77 is not a positive multiple of 16"),
+        (("200", "-16", "256"), "N = -16 is not a positive number"),
+        (("200", "256", "0"), "K = 0 is not a positive number"),
     ],
 )
 def test_a_size_that_the_sample_does_not_take_is_named(size, said):
