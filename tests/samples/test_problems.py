@@ -10,6 +10,7 @@ import pytest
 
 from samples import (
     ampere_attention,
+    blackwell_attention,
     block_scaled_gemm,
     cluster_reduction,
     convolution,
@@ -48,6 +49,9 @@ SAMPLES = {
         ampere_attention.problem,
         (("plain", 1, 1), ("causal", 1, 136), ("shared", 2, 72), ("narrow", 1, 72)),
         tuple((form, 2, rows) for form in ampere_attention.FORMS for rows in (176, 1000, 4096)),
+    ),
+    "blackwell_attention": Sample(
+        blackwell_attention.problem, (("plain", 1, 1), ("causal", 1, 200), ("shared", 2, 72), ("narrow", 1, 130)), ()
     ),
     "block_scaled_gemm": Sample(
         block_scaled_gemm.problem, ((136, 136, 400), (20, 136, 400)), ((200, 1000, 512), (2048, 2048, 2048))
@@ -111,7 +115,10 @@ SAMPLES = {
     ),
 }
 SMALL = [(name, *size) for name, sample in SAMPLES.items() for size in sample.small]
-ALL = SMALL + [(name, *size) for name, sample in SAMPLES.items() for size in sample.large]
+ELSEWHERE = {"blackwell_attention"}
+"""Samples of other chips than the GPU of the tests."""
+ALL = [(name, *size) for name, sample in SAMPLES.items() for size in (*sample.small, *sample.large)]
+ON_A_GPU = [case for case in ALL if case[0] not in ELSEWHERE]
 KERNELS = [("rows", form) for form in rows.KERNELS] + [(name, "") for name in SAMPLES if name != "rows"]
 """A sample, and its form where that is a kernel of its own."""
 
@@ -127,7 +134,7 @@ def test_numbers_in_the_simulator(case):
 
 
 @pytest.mark.gpu((9, 0))
-@pytest.mark.parametrize("case", ALL, ids=lambda case: "-".join(map(str, case)))
+@pytest.mark.parametrize("case", ON_A_GPU, ids=lambda case: "-".join(map(str, case)))
 def test_numbers_on_a_gpu(case):
     problem = problem_of(*case)
     target = "sm_90" if str(problem.kernel.target) == "sm_80" else None
