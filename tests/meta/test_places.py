@@ -13,8 +13,12 @@ import nvbackend
 
 PACKAGE = Path(nvbackend.__file__).parent
 ANALYSES = ("isel/protocols", "isel/verify", "isel/machine", "isel/operands", "dry_run")
-OF_CALLS = {"isel/operands/sync.py": ["CLUSTER_PORTABLE_SIZE"], "dry_run/findings.py": ["found"]}
-"""The size of a cluster, which is declared with the kernel, and a finding, which has its place."""
+OF_CALLS = {
+    "isel/operands/sync.py": ["CLUSTER_PORTABLE_SIZE"],
+    "isel/operands/tensor_map_boxes.py": ["BOX_RANK", "BOX_BYTES", "SWIZZLE", "BOX"],
+    "dry_run/findings.py": ["found"],
+}
+"""The size of a cluster and the boxes of tensor maps, which are declared, and a finding, which has its place."""
 
 
 def without_a_place(file: Path) -> Iterator[str]:

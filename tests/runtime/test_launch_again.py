@@ -422,8 +422,7 @@ def test_arrays_of_numba_are_what_their_interface_says(
     array.ndim = len(shape)
     view = SimpleNamespace(__cuda_array_interface__=array.__cuda_array_interface__, dtype=array.dtype)
     found, expected = read_array(array), read_array(view)
-    assert found is not None
-    assert expected is not None
+    assert found is not None and expected is not None
     assert found == replace(expected, owner=array)
     assert (found.strides, found.stream) == (strides, stream or None)
 
