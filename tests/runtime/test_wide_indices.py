@@ -95,6 +95,16 @@ def test_nothing_is_said_where_memory_decides():
     assert found(where_memory_says, (M, 1, 1), array(M * STRIDE), array(M), STRIDE) == []
 
 
+def after_a_shuffle(k, x: F32, stride: i32):
+    x[k.warp.shuffle(k.thread_id(), "idx", 0)] = 1.0
+    x[k.block_id() * stride] = 1.0
+
+
+def test_an_instruction_that_is_not_known_ends_no_way():
+    (message,) = found(after_a_shuffle, (M, 1, 1), array(M * STRIDE), STRIDE)
+    assert "its index wraps" in message
+
+
 def hashed(k, x: F32, n: u32):
     t = (k.block_id() * 128 + k.thread_id()).to(u32)
     x[t * 2654435761 % n] = 1.0

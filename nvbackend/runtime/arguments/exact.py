@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 _WHOLE = (1 << 64) - 1
+_MOST_OPERANDS = 3
+"""Of the instructions that are known here: a shuffle has four."""
 _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "eq": operator.eq,
     "ne": operator.ne,
@@ -50,7 +52,7 @@ def computed(parts: Sequence[str], values: Sequence[Number]) -> Number | None:
     """What an instruction makes of its operands; None for one that is not known here."""
     kind = parts[-1]
     width = _width(kind)
-    if width is None:
+    if width is None or len(values) > _MOST_OPERANDS:
         return None
     wide = 2 * width if "wide" in parts else width
     widths = [width, width, wide][: len(values)]
