@@ -11,7 +11,7 @@ import math
 
 from samples.gemm.deep import Deep
 from samples.gemm.thin import TILE_K, Thin
-from samples.gemm.unaligned import PAIR, Unaligned
+from samples.gemm.unaligned import PAIR, WORD, Unaligned
 from samples.gemm.wide import LINE, NARROW, WARPGROUP_ROWS, Wide, box_of_c
 
 ENDS = 1.376
@@ -50,9 +50,11 @@ EXCHANGE, EXCHANGED = 0.532, 1.09e-2
 """Microseconds in which the CTAs of a deep tile send their sums and store them: always, and for each column and 64 rows
 that one sends."""
 
-# Of tiles that threads copy and store. No measurements have been fitted to these.
-COPIED = {16: 0.0, 8: 1.2e-3, 4: 1.8e-3, 2: 3.6e-3, 1: 6e-3}
+# Of tiles that threads copy and store, by fifteen measurements; that of single bytes is a guess.
+COPIED = {16: 0.0, 8: 3.0e-3, 4: 3.75e-3, 2: 6.5e-3, 1: 11e-3}
 """Microseconds in which threads copy 128 bytes of a row of an operand, by how many bytes the rows are multiples of."""
+AWAITED = 1.25
+"""Microseconds of a step at least where a thread waits for what it loads, before it stores it."""
 BY_THREADS, SINGLES = 0.01, 2
 """Microseconds between the last step of a tile and the first one of the next, for each column, and how many times as
 long that is where neighbors in a row of C are not stored in pairs."""
@@ -144,8 +146,9 @@ def _unaligned_microseconds(choice: Unaligned, m: int, n: int, depth: int, multi
     is_apart = _are_apart(tiles, multiprocessors)
     memory = _from_memory(_bits(choice, m, n, depth), tiles, multiprocessors, is_free=is_apart)
     rows = choice.rows + choice.columns
-    loaded = max(COPIED[choice.width] * rows, LINE // 8 * UNALIGNED * rows / _port(is_apart=is_apart))
-    step = max(_multiplied(choice), loaded, LATENCY / choice.stages)
+    far = UNALIGNED if depth * choice.operand.bits % LINE else 1
+    loaded = max(COPIED[choice.width] * rows, LINE // 8 * far * rows / _port(is_apart=is_apart))
+    step = max(_multiplied(choice), loaded, AWAITED if choice.width < WORD else LATENCY / choice.stages)
     in_pairs = choice.together == PAIR and not choice.swapped
     stored = BY_THREADS * choice.columns * (1 if in_pairs else SINGLES)
     return ENDS + _longest(memory, waves * (steps * step + stored))
