@@ -56,6 +56,20 @@ def test_a_product_of_a_row_and_its_stride_wraps(guarded):
     assert found(rows, GRID, array(M * STRIDE), M, STRIDE, guarded=guarded, wide=True) == []
 
 
+def test_launches_of_the_same_magnitude_are_followed_once(monkeypatch):
+    kernel = nvb.kernel("sm_90a", threads=128)(rows).compile(assemble=False, check=False)
+    indices, followed = WideIndices(kernel.signature, kernel), list[Any]()
+    first = indices._first
+    monkeypatch.setattr(indices, "_first", lambda *arguments: followed.append(arguments) or first(*arguments))
+    sizes = [1000, 1001, 1023, 2000, M]
+    said = [indices.wrapped((-(-m // 128), 1, 1), [array(M * STRIDE), np.int32(m), np.int32(STRIDE)]) for m in sizes]
+    assert [len(each) for each in said] == [0, 0, 0, 0, 1]
+    assert len(followed) == 3
+    for bits in range(40):
+        indices.wrapped((1, 1, 1), [array(1 << 31 + bits % 4), np.int32(1), np.int32(1 << bits % 20)])
+    assert len(followed) <= 18
+
+
 def test_an_unsigned_product_wraps_later():
     assert found(rows, GRID, array(M * STRIDE), M, STRIDE, unsigned=True) == []
     assert found(rows, GRID, array(M * STRIDE * 4), M, STRIDE * 4, unsigned=True) == []  # to another place inside

@@ -25,6 +25,8 @@ from nvbackend.simulator.program.listing import listing
 
 _STEPS = 4000
 """So many instructions of each thread."""
+_MOST_LAUNCHES = 16
+"""So many launches of a kernel are followed, each for up to a third of a second."""
 _APART = 52
 """Arrays are taken to lie so many bits apart."""
 _PARTS = ((1, 1), (1, 2), (1, 4), (3, 4), (7, 8), (15, 16))
@@ -48,17 +50,25 @@ class WideIndices:
     def __init__(self, signature: Signature, compiled: object) -> None:
         self._signature = signature
         self._compiled = compiled
-        self._found: dict[object, list[Diagnostic]] = {}
+        self._right: set[tuple[int, ...]] = set()
+        """The magnitudes of launches in which nothing wraps."""
 
     def wrapped(self, grid: Grid, values: Sequence[Any]) -> list[Diagnostic]:
-        """launch.wrapped-index for the first access at an index that wraps; `values` are arguments that are bound."""
+        """launch.wrapped-index for the first access at an index that wraps; `values` are arguments that are bound.
+
+        A launch is not followed where another one had numbers of as many bits, nor after `_MOST_LAUNCHES`: in a program
+        whose sizes grow with each launch, every one of them would take longer than its kernel.
+        """
         extents = [extent_of(value) for value in values]
         kinds = [parameter.type for parameter in self._signature.parameters]
         numbers = [_integer(kind, value) for kind, value in zip(kinds, values, strict=True)]
-        key = (grid, *extents, *numbers)
-        if key not in self._found:
-            self._found = {key: list(self._first(grid, extents, numbers))}
-        return self._found[key]
+        magnitudes = tuple((number or 0).bit_length() for number in (*grid, *extents, *numbers))
+        if magnitudes in self._right or len(self._right) >= _MOST_LAUNCHES:
+            return []
+        found = list(self._first(grid, extents, numbers))
+        if not found:
+            self._right.add(magnitudes)
+        return found
 
     def _first(self, grid: Grid, extents: Sequence[int], numbers: Sequence[int | None]) -> Iterator[Diagnostic]:
         if self._code is None:
