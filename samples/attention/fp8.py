@@ -30,6 +30,10 @@ GROUP = 16
 RAISED = 8.0
 """The greatest weight is 2^8: e4m3 holds 448, and 2^-9 is its least number."""
 PANEL = 128
+STAGES = {64: 4, 128: 3, 256: 2}
+"""Of the rings of keys and values, by the columns of a head."""
+LEAST_SCALE, MOST_SCALE = 2.0**-100, 2.0**100
+"""What f32 has, after it was made one of powers of two, too: zeros and infinities would make NaN of masked scores."""
 
 
 def swizzle_of(columns: int) -> SwizzleMode:
@@ -165,7 +169,7 @@ def in_places(keys: Any) -> Any:
 
 def check_shapes(q: Any, keys: Any, values: Any, o: Any, depth: int, share: int) -> None:
     """Raises ValueError for other shapes than the kernel takes."""
-    if len(q.shape) != 3 or q.shape[2] != depth or q.shape[0] % share or q.shape[1] % GROUP:
+    if len(q.shape) != 3 or q.shape[2] != depth or share < 1 or q.shape[0] % share or q.shape[1] % GROUP:
         wanted = f"heads x rows x {depth}, of a multiple of {share} heads and of {GROUP} rows"
         raise ValueError(f"Q is {wanted}, not {tuple(q.shape)}")
     heads, rows, _ = q.shape
@@ -177,6 +181,20 @@ def check_shapes(q: Any, keys: Any, values: Any, o: Any, depth: int, share: int)
     ):
         if tuple(array.shape) != shape:
             raise ValueError(f"{name} is {shape}, as Q is {tuple(q.shape)}, not {tuple(array.shape)}")
+
+
+def checked(scales: tuple[float, float, float]) -> tuple[float, float]:
+    """The factors of scores and of V. Raises ValueError for scales that make none."""
+    try:
+        of_queries, of_keys, of_values = map(float, scales)
+    except (TypeError, ValueError):
+        raise ValueError(f"scales are three numbers, of Q, K and V, not {scales!r}") from None
+    if not all(scale > 0 for scale in (of_queries, of_keys, of_values)):
+        raise ValueError(f"scales are greater than 0, not {scales}")
+    factors = of_queries * of_keys, of_values
+    if not all(LEAST_SCALE <= factor <= MOST_SCALE for factor in factors):
+        raise ValueError(f"the scales of Q and K, multiplied, and that of V are from 2^-100 to 2^100, not {factors}")
+    return factors
 
 
 def arguments(
@@ -194,12 +212,10 @@ def arguments(
 ) -> tuple[Any, ...]:
     """The grid and the arguments of a launch. Raises ValueError as `launch` does."""
     check_shapes(q, keys, values, o, depth, share)
-    of_queries, of_keys, of_values = scales
-    if not all(scale > 0 for scale in scales):
-        raise ValueError(f"scales are greater than 0, not {scales}")
+    of_scores, of_values = checked(scales)
     heads, rows, _ = q.shape
     ctas = grid(heads, rows, multiprocessors, form.consumers)
-    return ctas, q, in_places(keys), values, o, heads, rows, counter, of_queries * of_keys, of_values
+    return ctas, q, in_places(keys), values, o, heads, rows, counter, of_scores, of_values
 
 
 def launch(loaded: nvb.runtime.LoadedKernel, *arrays: Any, **options: Any) -> None:
@@ -207,20 +223,25 @@ def launch(loaded: nvb.runtime.LoadedKernel, *arrays: Any, **options: Any) -> No
 
     Q and O are heads x rows x depth, V is heads x depth x rows; K and V have a head for each `share` of Q. `options`
     are the form, the scales of Q, K and V, which their numbers are multiplied with, and other constants of the build
-    than their defaults. Raises ValueError for arrays of other shapes.
+    than their defaults. Scores of more than 2^20, with their scales, are too far apart for f32: O may be wrong or NaN.
+    Raises ValueError for arrays of other shapes, and for scales that are not from 2^-100 to 2^100.
     """
     ctas, *others = arguments(loaded.device.limits.multiprocessors, *arrays, **options)
     loaded.launch(ctas, *others)
 
 
+def check_depth(depth: int) -> None:
+    """Raises ValueError for heads of another number of columns."""
+    if depth not in STAGES:
+        raise ValueError(f"heads have {', '.join(map(str, STAGES))} columns, not {depth}")
+
+
 def candidates(depth: int, *, causal: bool) -> list[Form]:
     """The forms that fit registers and shared memory; the first is the choice."""
-    stages = {64: 4, 128: 3, 256: 2}
-    if depth not in stages:
-        raise ValueError(f"heads have {', '.join(map(str, stages))} columns, not {depth}")
-    tiles = [Form(stages=stages[depth], q_stages=1 if depth == 256 else 2)]
+    check_depth(depth)
+    tiles = [Form(stages=STAGES[depth], q_stages=1 if depth == 256 else 2)]
     if depth == 64 and not causal:  # a third warpgroup: 603 TFLOP/s at 64 x 4096 instead of 526 (H200)
-        tiles.insert(0, Form(3, stages=stages[depth], q_stages=1))
+        tiles.insert(0, Form(3, stages=STAGES[depth], q_stages=1))
     ways = itertools.product((False, True), (0, POLYNOMIAL))
     return [replace(tile, turns=turns, polynomial=often) for (turns, often), tile in itertools.product(ways, tiles)]
 
@@ -229,6 +250,7 @@ def kernel(
     form: Form, depth: int = 128, *, causal: bool = False, share: int = 1, element: nvb.ElementType = f16
 ) -> nvb.KernelDefinition:
     """The kernel for these constants; `element` is the type of O. Raises ValueError for a form that has no kernel."""
+    check_depth(depth)
     queries = WARPGROUP_ROWS * form.consumers
     if form.patient:
         raise ValueError("patient weights grow beyond 2^8, and e4m3 ends at 448: take a form that is not patient")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import nvbackend as nvb
+from samples.attention import fp8
 from samples.attention.choice import Form
 from samples.attention.fp8 import RAISED, candidates, kernel, launch
 from samples.flash_attention import by_numpy
@@ -165,6 +166,24 @@ def test_scales_are_positive(scales):
     arrays = [np.zeros(shape, np.uint8) for shape in RIGHT.values()]
     with pytest.raises(ValueError, match="scales are greater than 0"):
         launch(loaded, *arrays[:3], None, arrays[3], form=Form(), scales=scales, depth=64, share=2)
+
+
+@pytest.mark.parametrize(
+    ("scales", "text"),
+    [
+        ((1e-30, 1e-30, 1.0), "from 2.-100 to 2.100, not"),
+        ((1.0, 1.0, np.inf), "from 2.-100 to 2.100, not"),
+        ((1.0, 1.0, 1e-46), "from 2.-100 to 2.100, not"),
+        ((1.0, 1.0), r"three numbers, of Q, K and V, not \(1.0, 1.0\)"),
+        (2.0, "three numbers, of Q, K and V, not 2.0"),
+    ],
+    ids=str,
+)
+def test_scales_that_f32_has_no_factors_for(scales, text):
+    """With a factor of 0 the scores that are masked would be NaN."""
+    arrays = [np.zeros(shape, np.uint8) for shape in RIGHT.values()]
+    with pytest.raises(ValueError, match=text):
+        fp8.arguments(1, *arrays[:3], None, arrays[3], form=Form(), scales=scales, depth=64, share=2)
 
 
 def test_keys_with_gaps_are_refused():
