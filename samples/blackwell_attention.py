@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import nvbackend as nvb
 from nvbackend import Major, f16, f32, i32, u32
-from samples.flash_attention import QUICK, check_shapes, problem_of
+from samples.flash_attention import QUICK, check_places, check_shapes, problem_of
 from samples.problem import Problem
 from samples.problem import main as solve
 
@@ -180,6 +180,7 @@ def launch(
 ) -> None:
     """Start the kernel on Q and O, heads x rows x depth, and K and V, with a head for each `share` of Q."""
     check_shapes(q, keys, values, o, depth, share)
+    check_places(o)
     heads, rows, _ = q.shape
     loaded.launch((-(-rows // QUERIES), heads), q, keys, values, o, rows)
 

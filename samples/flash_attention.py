@@ -236,6 +236,12 @@ def check_shapes(
             raise ValueError(f"{name} is {tuple(shape)}, as Q is {tuple(q.shape)}, not {tuple(array.shape)}")
 
 
+def check_places(o: Any) -> None:
+    """Raises ValueError for more elements than a kernel that computes places in 32 bits has places for."""
+    if math.prod(o.shape) > 2**31:
+        raise ValueError(f"places in O have 32 bits, and {' x '.join(map(str, o.shape))} elements are more than 2^31")
+
+
 def launch(
     loaded: nvb.runtime.LoadedKernel,
     q: Any,
@@ -302,9 +308,14 @@ def problem_of(
     causal: bool = False,
     element: nvb.ElementType = f16,
 ) -> Problem:
-    """What a kernel of attention is started on, and has to give: of bf16 the weights and O have 8 bits."""
+    """What a kernel of attention is started on, and has to give: of bf16 the weights and O have 8 bits.
+
+    Raises ValueError where heads of Q are left over.
+    """
     import numpy as np
 
+    if heads % share:
+        raise ValueError(f"{heads} heads of Q: each {share} share one of K and V")
     random = np.random.default_rng(heads + rows)
     q, keys, values = (
         stored(random.standard_normal((count, rows, depth)), element) for count in (heads, *[heads // share] * 2)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from samples import flash_attention, w4a16_gemm
+from samples import ampere_attention, blackwell_attention, flash_attention, w4a16_gemm
 from samples.attention import forward
 from samples.attention.choice import Form, choose
 
@@ -95,3 +95,10 @@ def test_tensors_of_pytorch_have_the_right_shapes_too() -> None:
     assert launched == [(choice.grid(5, 128), x, words, factors, y, 5, 128, 2)]
     with pytest.raises(ValueError, match="W 4095 words"):
         w4a16_gemm.launch(kernel, x, Tensor(4095), factors, y, choice)
+
+
+@pytest.mark.parametrize("sample", [ampere_attention, blackwell_attention], ids=lambda sample: sample.__name__)
+def test_places_in_o_have_32_bits(sample: Any) -> None:
+    large: Any = np.broadcast_to(np.float16(), (1024, 2**14 + 1, 128))
+    with pytest.raises(ValueError, match=r"1024 x 16385 x 128 elements are more than 2\^31"):
+        sample.launch(None, large, large, large, large)
