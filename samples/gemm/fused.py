@@ -1,12 +1,14 @@
 """D = f(A @ B^T) by an epilogue of one's own: scales of rows and columns, a bias, an activation, a residual.
 
-An epilogue is a function of the sums, a tile of f32 that lies in registers, and of what it may ask for: a number for
-each row of D, one for each column, a matrix of D's shape, alpha and beta. What it does not ask for is not loaded.
+An epilogue is a function of the sums, a tile of f32 (s32 of integers) that lies in registers, and of what it may ask
+for, a `Given`: a number for each row of D, one for each column, a matrix of D's shape, alpha and beta. What it does not
+ask for is not loaded. It sees a part of D or of D^T: 64 rows of a tile, where sums outside of the matrix are zeros.
 `python -m samples.gemm.fused [EPILOGUE] M N K` runs one of EPILOGUES; N and K are multiples of 16.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,9 +16,9 @@ from functools import cached_property
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import nvbackend as nvb
-from nvbackend import Major, e4m3, f16, f32, i32
+from nvbackend import Major, e4m3, f16, f32, i32, i64
 from nvbackend.layout import Layout
-from samples.gemm.choice import K_MAJOR, check, fits, stored_so, wide_ones
+from samples.gemm.choice import K_MAJOR, check, fits, for_tma, stored_so, wide_ones
 from samples.gemm.forms import Form, operands_of
 from samples.gemm.model import microseconds
 from samples.gemm.wide import A, B, C, Extent, Wide, products
@@ -41,7 +43,11 @@ Pairs: TypeAlias = Annotated[i32, nvb.Scalar(i32, minimum=2, multiple_of=2)]
 
 @dataclass(frozen=True)
 class Given:
-    """What an epilogue may ask for, of a tile of D or D^T: each is loaded where it is asked for first."""
+    """What an epilogue may ask for, of a tile of D or D^T: each is loaded where it is asked for first.
+
+    `extents` are M and N, and `at` is the row and the column of D of the tile's first element. `swapped`, the rows of
+    the sums are columns of D. An element's place in D, for example for a mask, follows from the three.
+    """
 
     k: nvb.KernelBuilder
     sums: nvb.TileValues
@@ -67,9 +73,10 @@ class Given:
     def residual(self) -> nvb.TileValues:
         """The matrix's elements, as f32."""
         (row, column), (m, n) = self.at, self.extents
+        first = row.to(i64) * n.to(i64) + column.to(i64)
         strides: Any = (1, n) if self.swapped else (n, 1)
         height, width = (n - column, m - row) if self.swapped else (m - row, n - column)
-        tensor = self.k.tensor(self.matrix + (row * n + column), Layout(self.sums.shape, strides), multiple_of=2)
+        tensor = self.k.tensor(self.matrix + first, Layout(self.sums.shape, strides), multiple_of=2)
         inside = self.k.identity_tensor(self.sums.shape).below(height, width)
         return self.sums.load(tensor, where=inside).to(f32)
 
@@ -199,9 +206,14 @@ def choose(
 ) -> Fused:
     """The tile that takes the least time by the model, of those that leave registers to an epilogue.
 
-    Where ptxas warns of spills, take tiles of fewer columns. Raises ValueError as `candidates` does.
+    Where ptxas warns of spills, take tiles of fewer columns. Raises ValueError as `candidates` does, and for rows of A,
+    B and D that are not multiples of 16 bytes.
     """
+    if not callable(epilogue):
+        raise ValueError(f"an epilogue is a function of the sums and of what is given, not {epilogue!r}")
     check(operand, result, majors, m=m, n=n, depth=depth, multiprocessors=multiprocessors)
+    if not for_tma(m, n, depth, operand, result, majors):
+        raise ValueError(f"rows of A, B and D are multiples of 16 bytes, unlike in M = {m}, N = {n} and K = {depth}")
     tiles = [
         one.for_depth(depth)
         for one in stored_so(wide_ones(operand, result), majors)
@@ -210,6 +222,23 @@ def choose(
     if not tiles:
         raise ValueError(f"no tile has at most {most_columns} columns")
     return Fused(min(tiles, key=lambda one: microseconds(one, m, n, depth, multiprocessors)), epilogue)
+
+
+def check_shapes(one: Wide, operands: tuple[Any, Any, Any], given: tuple[Any, Any, Any], depth: int) -> None:
+    """Raises ValueError for arrays of other shapes: TMA reads zeros past their ends, and an epilogue anything."""
+    a, b, d = (tuple(array.shape) for array in operands)
+    if len(d) != 2:
+        raise ValueError(f"D is M x N, not {d}")
+    stored = [
+        (depth, x) if major is Major.MN else (x, depth) for x, major in zip(d, (one.a_major, one.b_major), strict=True)
+    ]
+    for name, shape, right in (("A", a, stored[0]), ("B", b, stored[1])):
+        if shape != right:
+            raise ValueError(f"{name} is {right}, as D is {d} and K = {depth}, not {shape}")
+    names = "numbers of rows", "numbers of columns", "elements of the matrix"
+    for name, array, wanted in zip(names, given, (d[:1], d[1:], d), strict=True):
+        if tuple(array.shape) != wanted and math.prod(array.shape) != 1:
+            raise ValueError(f"{name} are of shape {wanted}, or one element, not {tuple(array.shape)}")
 
 
 def launch(
@@ -223,8 +252,9 @@ def launch(
 ) -> None:
     """Start the kernel on A, B and D, and on a number for each row, one for each column, and a matrix like D.
 
-    Whatever the epilogue does not ask for may be an array of one element.
+    Whatever the epilogue does not ask for may be an array of one element. Raises ValueError for other shapes.
     """
+    check_shapes(one, operands, given, depth)
     m, n = operands[2].shape
     grid, (_, _, *sizes) = one.launch_of(m, n, depth, loaded.device.limits.multiprocessors)
     loaded.launch(grid, *operands, *given, alpha, beta, *sizes)

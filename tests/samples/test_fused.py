@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nvbackend import Major, bf16, f16
+from nvbackend import Major, bf16, f16, u32
 from samples.gemm import fused
 from samples.gemm.fused import EPILOGUES, Fused
 from samples.gemm.wide import Wide
@@ -105,3 +105,73 @@ def test_tiles_of_fewer_columns():
 def test_the_choice_is_a_tile_of_one_cta():
     assert isinstance(fused.choose(16, 4096, 4096, fused.scaled).tile, Wide)
     assert np.isfinite(fused.problem("bias_gelu", 40, 48, 64).expected).all()
+
+
+def dropout(sums, given):
+    """Half of the elements, by a hash of their place in D; the others are doubled."""
+    (row, column), (_, n) = given.at, given.extents
+
+    def is_kept(i, j):
+        i, j = (j, i) if given.swapped else (i, j)
+        return hashed(((row + i) * n + (column + j)).to(u32)) >= 2**31
+
+    return sums.where(is_kept, 0.0) * 2.0
+
+
+def hashed(x):
+    x = x * 2654435761
+    return (x ^ x >> 15) * 2246822519
+
+
+@pytest.mark.parametrize("tile", TILES)
+def test_a_mask_by_places_in_d(tile):
+    case = EPILOGUES["residual"]._replace(epilogue=dropout, expected=lambda product, *_: product)
+    one = TILES[tile]
+    m, n = one.sides(one.rows + 8, one.columns + 8)
+    form = case.form._replace(majors=(one.a_major, one.b_major))
+    problem = fused.problem_for(Fused(one, dropout), m, n, 144, case._replace(form=form))
+    kept = hashed(np.arange(m * n, dtype=np.uint32).reshape(m, n)) >= 2**31
+    problem = replace(problem, expected=np.where(kept, 2 * problem.expected, 0))
+    assert problem.error(problem.kernel.compile(assemble=False), Device("a test")) < problem.tolerance
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"a": (56, 48)}, r"A is \(80, 48\), as D is \(80, 96\) and K = 48, not \(56, 48\)"),
+        ({"b": (96, 48)}, r"B is \(48, 96\), as D is .* not \(96, 48\)"),
+        ({"rows": (96,)}, r"numbers of rows are of shape \(80,\), or one element, not \(96,\)"),
+        ({"columns": (95,)}, "numbers of columns are of shape"),
+        ({"matrix": (96, 80)}, "elements of the matrix are of shape"),
+        ({"d": (80 * 96,)}, "D is M x N, not"),
+    ],
+    ids=str,
+)
+def test_arrays_of_other_shapes_are_refused(wrong, text):
+    right = {"a": (80, 48), "b": (48, 96), "d": (80, 96), "rows": (80,), "columns": (1,), "matrix": (80, 96)}
+    fused.check_shapes(tile := Wide(64, 1, 1, 3, b_major=Major.MN), *arrays_of(right), 48)
+    with pytest.raises(ValueError, match=text):
+        fused.check_shapes(tile, *arrays_of(right | wrong), 48)
+
+
+def arrays_of(shapes):
+    a, b, d, *given = (np.zeros(shape) for shape in shapes.values())
+    return (a, b, d), tuple(given)
+
+
+@pytest.mark.parametrize("size", [(16, 13, 16), (16, 16, 13)], ids=str)
+def test_rows_that_tma_does_not_load_are_refused(size):
+    with pytest.raises(ValueError, match=r"rows of A, B and D are multiples of 16 bytes, .* N = 1\d and"):
+        fused.choose(*size, fused.added)
+
+
+def test_an_epilogue_is_no_name():
+    name = "residual"
+    with pytest.raises(ValueError, match="a function of the sums and of what is given, not 'residual'"):
+        fused.choose(16, 16, 16, name)
+
+
+def test_places_in_a_large_residual_have_64_bits():
+    """M x N may be more than 2^31 elements."""
+    one = fused.choose(2**16, 2**16, 64, lambda sums, given: sums + given.residual)
+    assert "mad.lo.s64" in one.kernel.compile(assemble=False, check=False).ptx
