@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import nvbackend as nvb
 from nvbackend import Major, bf16, e4m3, e5m2, f16, f32, s8, s16, s32, tf32, u8, u16, u32
-from samples.gemm.checks import MN_COLUMNS, among, positive, stored
+from samples.gemm.checks import MN_COLUMNS, MOST_ELEMENTS, among, positive, stored
 from samples.gemm.deep import PAIR, QUAD_COLUMNS, Deep
 from samples.gemm.model import RESIDENT, microseconds, resident
 from samples.gemm.thin import STORED, TILE_K, Thin
@@ -186,6 +186,11 @@ def at_once(one: Deep, m: int, n: int, multiprocessors: int) -> bool:
     return one.ctas(m, n) <= resident(multiprocessors, one.split)
 
 
+def is_possible(one: Thin | Deep, m: int, n: int, multiprocessors: int) -> bool:
+    """Whether a cluster has multiprocessors, and C has no more elements than there are places."""
+    return resident(multiprocessors, one.split) > 0 and m * n <= MOST_ELEMENTS
+
+
 def orders(one: Choice, m: int, n: int) -> Iterator[Choice]:
     """The same tile in each order that is another one where there are so many rows of tiles."""
     if not isinstance(one, Wide):
@@ -201,7 +206,7 @@ def check(
 ) -> None:
     """Raises ValueError for types and ways of storing that no kernel has, and numbers that are not positive."""
     if operand not in OPERANDS:
-        raise ValueError(f"these kernels multiply {', '.join(map(str, OPERANDS))}, not {operand}")
+        raise ValueError(f"these kernels multiply {', '.join(map(str, OPERANDS))}, not {operand!r}")
     if result is not None:
         among((*FLOATS, *INTEGERS) if operand.is_integer else FLOATS, result=result)
     positive(**numbers)
@@ -239,11 +244,12 @@ def candidates(
     check(operand, result, majors, m=m, n=n, depth=depth, batches=number, multiprocessors=multiprocessors)
     result = operand if result is None else result
     is_thin = operand is result and operand in (f16, bf16) and batches is None and majors == K_MAJOR
-    thin = list(thin_ones(m, operand)) if is_thin else []
+    thin = [one for one in thin_ones(m, operand) if is_thin and is_possible(one, m, n, multiprocessors)]
     wide = wide_ones(operand, result, batched=batches is not None)
     whole: list[Wide | Deep] = [one.for_depth(depth) for one in wide if one.cluster <= multiprocessors]
     if batches is None:
-        whole += [one for one in deep_ones(operand, result) if is_narrow(one) or at_once(one, m, n, multiprocessors)]
+        deep = [one for one in deep_ones(operand, result) if is_possible(one, m, n, multiprocessors)]
+        whole += [one for one in deep if is_narrow(one) or at_once(one, m, n, multiprocessors)]
     tiled: list[Wide | Deep | Unaligned] = [*stored_so(whole, majors)]
     if not for_tma(m, n, depth, operand, result, majors):
         _check_copied(m, n, depth, batches, majors)

@@ -14,7 +14,7 @@ from typing import Annotated
 import nvbackend as nvb
 from nvbackend import Major, f16, f32, i32, s32
 from samples.gemm import wide
-from samples.gemm.checks import among, positive, scaled, stored
+from samples.gemm.checks import among, placed, positive, scaled, stored
 from samples.gemm.wide import LINE, PRODUCER_REGISTERS, REGISTERS, WARPGROUP_ROWS
 
 PAIR, QUAD, QUAD_COLUMNS = 2, 4, 8
@@ -236,7 +236,8 @@ class Deep:
     ) -> tuple[int, tuple[float, ...]]:
         """The grid, a cluster for each tile, and the last arguments.
 
-        Raises ValueError for a scale of operands other than 8-bit floats.
+        Raises ValueError for a C of more than 2^31 elements, and for a scale of operands other than 8-bit floats.
         """
+        placed(m, n)
         scaled(self.operand, scale)
         return self.ctas(m, n), (scale, m, n, -(-depth // self.depth))

@@ -81,9 +81,13 @@ def operands_of(form: Form, m: int, n: int, depth: int) -> tuple[list[Any], Any]
 
 
 def problem_for(choice: Choice, m: int, n: int, depth: int, form: Form = FORMS["f16"]) -> Problem:
-    """Random matrices for one of the kernels."""
+    """Random matrices for one of the kernels. Raises ValueError for one of operands that are stored otherwise."""
     import numpy as np
 
+    majors = (choice.a_major, choice.b_major) if isinstance(choice, (Wide, Deep)) else (Major.K, Major.K)
+    if majors != form.majors:
+        own, others = (" and ".join(map(str, both)) for both in (majors, form.majors))
+        raise ValueError(f"A and B are {own} for this kernel, those of the form are {others}")
     inputs, product = operands_of(form, m, n, depth)
     output = np.full(product.shape, 77, form.storage)
 

@@ -12,7 +12,7 @@ from typing import Annotated
 import nvbackend as nvb
 from nvbackend import f16, f32, i32
 from nvbackend.layout import Layout
-from samples.gemm.checks import among, positive
+from samples.gemm.checks import among, placed, positive
 from samples.gemm.wide import begin, overlap
 
 WARPGROUP_ROWS, TILE_K = 64, 64
@@ -138,5 +138,6 @@ class Thin:
         return thin.with_(**vars(self))
 
     def launch_of(self, m: int, n: int, depth: int, _multiprocessors: int) -> tuple[int, tuple[int, ...]]:
-        """The grid, a cluster for each tile, and the last arguments."""
+        """The grid, a cluster for each tile, and the last arguments. Raises ValueError if C is too large."""
+        placed(m, n)
         return -(-m // self.columns) * -(-n // self.rows) * self.split, (m, n, -(-depth // TILE_K))

@@ -85,7 +85,7 @@ def test_the_choice_is_the_least_of_all_that_are_ranked(name, shape):
         ({"batches": 0}, "batches is a positive integer, not 0"),
         ({"multiprocessors": 0}, "multiprocessors is a positive integer, not 0"),
         ({"operand": f32}, "these kernels multiply f16, bf16, tf32, e4m3, e5m2, s8, u8, not f32"),
-        ({"operand": "f16"}, "not f16"),
+        ({"operand": "f16"}, "not 'f16'"),
     ],
 )
 def test_what_is_no_shape_is_refused(changed, text):

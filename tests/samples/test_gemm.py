@@ -391,10 +391,12 @@ def test_the_program_names_its_choice(words):
         ),
         ("gemm", ("16", "16"), "python -m samples.gemm: error: M, N and K are 3 numbers, not 2"),
         ("attention", ("shared", "3", "100"), "3 heads of Q: each 2 share one of K and V"),
+        ("ampere_attention", ("shared", "3", "100"), "error: 3 heads of Q: each 2 share one of K and V"),
     ],
 )
 def test_a_wrong_size_or_form_is_named(sample, words, text):
-    done = run_here(ROOT / "samples" / sample / "__main__.py", *words)
+    package, file = ROOT / "samples" / sample / "__main__.py", ROOT / "samples" / f"{sample}.py"
+    done = run_here(package if package.exists() else file, *words)
     assert done.returncode != 0
     assert text in done.stderr
     assert "Traceback" not in done.stderr
@@ -408,3 +410,34 @@ def test_each_element_of_a_shared_depth_is_stored_once(swapped):
     loaded = nvb.runtime.load(problem.kernel.compile(assemble=False), device="simulator", report=True)
     problem.launch(loaded, *problem.inputs, problem.output)
     assert loaded.report.total.written["global"] == problem.output.nbytes
+
+
+@pytest.mark.parametrize("multiprocessors", [1, 2, 3])
+def test_a_choice_for_few_multiprocessors_fits_them(multiprocessors):
+    for m, n in ((8, 8), (16, 16), (64, 64), (512, 512)):
+        for one in choice.candidates(m, n, 64, multiprocessors=multiprocessors):
+            assert getattr(one, "cluster", getattr(one, "split", 1)) <= multiprocessors
+
+
+@pytest.mark.parametrize(
+    "majors", [(Major.MN,), (*choice.K_MAJOR, Major.K), list(choice.K_MAJOR), Major.MN, None], ids=str
+)
+def test_majors_are_a_pair(majors):
+    with pytest.raises(ValueError, match="majors are a pair, that of A and that of B, not"):
+        choice.candidates(64, 64, 64, majors=majors)
+
+
+def test_places_in_c_have_32_bits():
+    assert all(isinstance(one, Wide) for one in choice.candidates(16, 2**27 + 8, 64))
+    for one in (Thin(), Deep()):
+        assert one.launch_of(16, 2**27, 64, 132)[1][-1] == 1
+        with pytest.raises(ValueError, match=r"16 x 134217736 elements are more than 2\^31"):
+            one.launch_of(16, 2**27 + 8, 64, 132)
+
+
+@pytest.mark.parametrize("one", [Wide(64, 1, 1, 3), Deep(), Thin()], ids=repr)
+def test_operands_that_are_stored_otherwise_are_refused(one):
+    with pytest.raises(
+        ValueError, match="K-major and K-major for this kernel, those of the form are K-major and MN-major"
+    ):
+        problem_for(one, 64, 64, 64, FORMS["f16_nn"])
