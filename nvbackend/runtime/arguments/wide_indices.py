@@ -65,10 +65,10 @@ class WideIndices:
         magnitudes = tuple((number or 0).bit_length() for number in (*grid, *extents, *numbers))
         if magnitudes in self._right or len(self._right) >= _MOST_LAUNCHES:
             return []
-        found = list(self._first(grid, extents, numbers))
-        if not found:
+        diagnostics = list(self._first(grid, extents, numbers))
+        if not diagnostics:
             self._right.add(magnitudes)
-        return found
+        return diagnostics
 
     def _first(self, grid: Grid, extents: Sequence[int], numbers: Sequence[int | None]) -> Iterator[Diagnostic]:
         if self._code is None:
