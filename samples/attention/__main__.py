@@ -41,11 +41,9 @@ def use_of(form: str, heads: int, rows: int) -> Even:
     """What the kernels are for."""
     use = FORMS[form]
     if heads % use.share:
-        raise SystemExit(
-            f"{heads} heads of Q: each {use.share} share one of K and V, so there must be a multiple of {use.share}"
-        )
+        raise SystemExit(f"error: {heads} heads of Q: each {use.share} share one of K and V")
     if rows % use.unit:
-        raise SystemExit(f"{rows} rows: the form {form} has a multiple of {use.unit}")
+        raise SystemExit(f"error: the form {form} takes a multiple of {use.unit} rows, not {rows}")
     return use
 
 

@@ -390,7 +390,8 @@ def test_the_program_names_its_choice(words):
             "error: rows in a batch, or with MN-major operands, are multiples of 16",
         ),
         ("gemm", ("16", "16"), "python -m samples.gemm: error: M, N and K are 3 numbers, not 2"),
-        ("attention", ("shared", "3", "100"), "3 heads of Q: each 2 share one of K and V"),
+        ("attention", ("fp8", "2", "17"), "error: the form fp8 takes a multiple of 16 rows, not 17"),
+        ("attention", ("shared", "3", "100"), "error: 3 heads of Q: each 2 share one of K and V"),
         ("ampere_attention", ("shared", "3", "100"), "error: 3 heads of Q: each 2 share one of K and V"),
     ],
 )
