@@ -26,7 +26,7 @@ from typing import Any
 
 import nvbackend as nvb
 from benchmarks.arguments import end_without_pytorch, extents, product
-from benchmarks.turns import graph_of, microseconds, turns_for
+from benchmarks.turns import MEDIANS, Took, graph_of, microseconds, turns_for
 from samples.gemm.choice import Choice, candidates
 from samples.problem import positive
 from samples.tuning import JOBS
@@ -53,7 +53,7 @@ SHOWN = 5
 """Candidates that `--all` prints for each shape."""
 
 HEADS = {
-    False: f"{'ours':>9} {'ratio':>6}",
+    False: f"{'':>6} {'ours':>9} {'':>6} {'ratio':>6}",
     True: f"{'choice':>9} {'best':>9} {'loss':>7} {'place':>10} {'model':>9} {'off':>7}",
 }
 
@@ -98,7 +98,7 @@ def compiled(choices: Iterable[Choice], jobs: int, *, check: bool) -> Compiled:
         return {choice: future.result() for choice, future in zip(every, futures, strict=True)}
 
 
-def measure(size: str, rounds: int, kernels: Compiled) -> tuple[float, dict[Choice, float]]:
+def measure(size: str, rounds: int, kernels: Compiled) -> tuple[Took, dict[Choice, Took]]:
     """Microseconds of cuBLAS and of each kernel, the fastest first."""
     import torch
 
@@ -120,12 +120,13 @@ def measure(size: str, rounds: int, kernels: Compiled) -> tuple[float, dict[Choi
     return took["cuBLAS"], dict(sorted(ours.items(), key=lambda item: item[1]))
 
 
-def rows(size: str, cublas: float, ours: Mapping[Choice, float], model: Choice) -> Iterable[str]:
+def rows(size: str, cublas: Took, ours: Mapping[Choice, Took], model: Choice) -> Iterable[str]:
     """The best ones that were measured, and the model's choice."""
     for place, (choice, time) in enumerate(ours.items()):
         if place < SHOWN or choice == model:
             mark = "*" if choice == model else " "
-            yield f"{size:>18} {cublas:9.1f} {time:9.1f} {cublas / time:6.3f} {mark} {choice.label}"
+            spreads = f"{cublas.spread:6.1%} {time:9.1f} {time.spread:6.1%}"
+            yield f"{size:>18} {cublas:9.1f} {spreads} {cublas / time:6.3f} {mark} {choice.label}"
 
 
 def row(size: str, cublas: float, ours: Mapping[Choice, float], model: Choice, said: float) -> str:
@@ -167,7 +168,7 @@ def main() -> int:
     said = {size: candidates(*extents(size)) for size in sizes}
     taken = {size: list(islice(ranked, chosen.most if every else 1)) for size, ranked in said.items()}
     kernels = compiled((choice for choices in taken.values() for choice in choices), chosen.jobs, check=not every)
-    print(f"{'M x N x K':>18} {'cuBLAS':>9} {HEADS[chosen.tuned]}  (microseconds, medians)")
+    print(f"{'M x N x K':>18} {'cuBLAS':>9} {HEADS[chosen.tuned]}  (microseconds, {MEDIANS})")
     ratios: dict[str, list[float]] = {"the model's choices": [], "the best candidates": []}
     for size, choices in taken.items():
         model = choices[0]

@@ -17,7 +17,7 @@ from typing import Any
 
 import nvbackend as nvb
 from benchmarks.arguments import end_without_pytorch
-from benchmarks.turns import graph_of, microseconds, turns_for
+from benchmarks.turns import MEDIANS, graph_of, microseconds, turns_for
 from nvbackend import bf16, e4m3, f16, f32, s8, s32, tf32
 from samples import block_scaled_gemm, w4a16_gemm
 from samples.block_scales import BLOCK
@@ -168,8 +168,9 @@ def measure(name: str, rounds: int) -> None:
     took = microseconds(graphs, turns, rounds)
     wrong = "" if error < 2**-6 and not math.isnan(error) else "  DIFFERENT RESULTS"
     ratio = took["PyTorch"] / took["ours"]
+    both = " ".join(f"{took[each]:9.1f} {took[each].spread:6.1%}" for each in ("PyTorch", "ours"))
     print(
-        f"{name:>24} {took['PyTorch']:9.1f} {took['ours']:9.1f} {ratio:6.3f}  {error:.1e}{wrong}  {case.built}",
+        f"{name:>24} {both} {ratio:6.3f}  {error:.1e}{wrong}  {case.built}",
         flush=True,
     )
 
@@ -180,7 +181,8 @@ def main() -> int:
     arguments.add_argument("--rounds", type=int, default=20)
     chosen = arguments.parse_args()
     end_without_pytorch()
-    print(f"{'':>24} {'PyTorch':>9} {'ours':>9} {'ratio':>6}  largest difference  (microseconds, medians)")
+    head = f"{'':>24} {'PyTorch':>9} {'':>6} {'ours':>9} {'':>6} {'ratio':>6}"
+    print(f"{head}  largest difference  (microseconds, {MEDIANS})")
     for name in chosen.names:
         try:
             measure(name, chosen.rounds)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import nvbackend as nvb
 from samples.turns import rounds_for, turns_for
 
-__all__ = ["graph_of", "microseconds", "turns_for"]
+__all__ = ["MEDIANS", "Took", "graph_of", "microseconds", "turns_for"]
+
+MEDIANS = "medians, and half of the range between quartiles"
 
 
 def graph_of(turns: int, launch: Callable[[int, Any], object]) -> Any:
@@ -25,12 +27,25 @@ def graph_of(turns: int, launch: Callable[[int, Any], object]) -> Any:
     return graph
 
 
-def microseconds(graphs: Mapping[str, Any], turns: int, rounds: int) -> dict[str, float]:
-    """The median time of a launch of each."""
+class Took(float):
+    """The median time of a launch in microseconds; `spread` is half of the range between its quartiles, as a part."""
+
+    spread: float
+
+    @classmethod
+    def of(cls, samples: Sequence[float]) -> Took:
+        """Of two samples at least."""
+        lower, middle, upper = statistics.quantiles(samples, n=4, method="inclusive")
+        took = cls(middle)
+        took.spread = (upper - lower) / 2 / middle
+        return took
+
+
+def microseconds(graphs: Mapping[str, Any], turns: int, rounds: int) -> dict[str, Took]:
+    """How long a launch of each takes."""
     import torch
 
     ways = {name: graph.replay for name, graph in graphs.items()}
     timings = nvb.runtime.time_launches(ways, rounds=rounds, repeats=2, warmup=8, stream=torch.cuda.current_stream())
-    return {
-        name: statistics.median(timing.samples) * 1e3 / (rounds_for(turns) * turns) for name, timing in timings.items()
-    }
+    launches = rounds_for(turns) * turns
+    return {name: Took.of([sample * 1e3 / launches for sample in timing.samples]) for name, timing in timings.items()}

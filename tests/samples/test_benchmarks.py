@@ -10,6 +10,7 @@ import pytest
 
 import nvbackend as nvb
 from benchmarks import attention, gemm, gemm_shapes, gemm_types, launch, rows
+from benchmarks.turns import Took
 
 MEASURE = (attention, gemm, gemm_shapes, gemm_types, launch, rows)
 
@@ -44,3 +45,9 @@ def test_an_argument_is_wrong(words: str, said: str, monkeypatch: pytest.MonkeyP
     with pytest.raises(SystemExit):
         gemm_shapes.main()
     assert said in capsys.readouterr().err
+
+
+def test_a_spread_is_half_of_the_range_between_quartiles() -> None:
+    took = Took.of([10.0, 9.0, 11.0, 8.0, 100.0])
+    assert took == 10.0
+    assert took.spread == pytest.approx((11.0 - 9.0) / 2 / 10.0)
