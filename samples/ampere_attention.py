@@ -15,21 +15,14 @@ import nvbackend as nvb
 from nvbackend import f16, i32
 from nvbackend.layout import ComposedLayout, Layout, Swizzle
 from nvbackend.tiled import cp_async_copy, make_tiled_copy, make_tiled_mma
-from samples.flash_attention import QUICK, check_places, check_shapes, problem_of
-from samples.problem import Problem
-from samples.problem import main as solve
+from samples import attention_by_tiles
+from samples.attention_by_tiles import LEAST
+from samples.flash_attention import QUICK
 
 WARPS, BLOCK, STAGES = 4, 64, 2
 QUERIES, THREADS = 16 * WARPS, 32 * WARPS
 CHUNK, PANEL = 8, 64  # elements that a thread copies at once, and of a row of 128 bytes
-LEAST = -1e30  # below every score: a difference of two infinities is not a number
 ATOM = "SM80_16x8x16_F32F16F16F32_TN"
-FORMS: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "causal": {"causal": True},
-    "narrow": {"depth": 64},
-    "shared": {"causal": True, "share": 2},
-}
 
 
 def swizzled(rows: int, depth: int, *, transposed: bool = False) -> ComposedLayout:
@@ -121,33 +114,9 @@ def attention(
     (acc.elements() / sums.value.reduce_lanes("add")).to(f16).store(block, where=inside)
 
 
-def launch(
-    loaded: nvb.runtime.LoadedKernel, q: Any, keys: Any, values: Any, o: Any, *, depth: int = 128, share: int = 1
-) -> None:
-    """Start the kernel on Q and O, heads x rows x depth, and K and V, with a head for each `share` of Q."""
-    check_shapes(q, keys, values, o, depth, share)
-    check_places(o)
-    heads, rows, _ = q.shape
-    loaded.launch((-(-rows // QUERIES), heads), q, keys, values, o, rows)
-
-
-def problem(form: str, heads: int, rows: int) -> Problem:
-    """Random Q, K and V, and O in f64."""
-    constants = FORMS[form]
-    shapes = {name: constants[name] for name in ("depth", "share") if name in constants}
-    return problem_of(attention.with_(**constants), partial(launch, **shapes), heads, rows, **constants)
-
-
-def main() -> int:
-    return solve(
-        __doc__,
-        problem,
-        sizes="heads and rows",
-        on_the_gpu=(32, 4096),
-        in_the_simulator=(2, 150),
-        forms=tuple(FORMS),
-    )
+launch = partial(attention_by_tiles.launch, QUERIES)
+problem = partial(attention_by_tiles.problem_for, attention, launch)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(attention_by_tiles.main(__doc__, problem))

@@ -11,24 +11,17 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from functools import partial, reduce
-from typing import Annotated, Any
+from typing import Annotated
 
 import nvbackend as nvb
 from nvbackend import Major, f16, f32, i32, u32
-from samples.flash_attention import QUICK, check_places, check_shapes, problem_of
-from samples.problem import Problem
-from samples.problem import main as solve
+from samples import attention_by_tiles
+from samples.attention_by_tiles import LEAST
+from samples.flash_attention import QUICK
 
 QUERIES, BLOCK, STAGES, PANEL, COLUMNS = 128, 64, 2, 64, 512
 PRODUCER, ISSUER = 4, 5  # warps; those before them have the queries
 CHUNK, PART = 8, 32  # columns of a 16-byte store, and of the product that are in registers at a time
-LEAST = -1e30  # below every score: a difference of two infinities is not a number
-FORMS: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "causal": {"causal": True},
-    "narrow": {"depth": 64},
-    "shared": {"causal": True, "share": 2},
-}
 
 Queries = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(1, QUERIES, PANEL))]
 Keys = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(1, BLOCK, PANEL))]
@@ -175,33 +168,9 @@ def attention(
                         (o + ((head * rows + row) * depth + at + column)).store(*eight)
 
 
-def launch(
-    loaded: nvb.runtime.LoadedKernel, q: Any, keys: Any, values: Any, o: Any, *, depth: int = 128, share: int = 1
-) -> None:
-    """Start the kernel on Q and O, heads x rows x depth, and K and V, with a head for each `share` of Q."""
-    check_shapes(q, keys, values, o, depth, share)
-    check_places(o)
-    heads, rows, _ = q.shape
-    loaded.launch((-(-rows // QUERIES), heads), q, keys, values, o, rows)
-
-
-def problem(form: str, heads: int, rows: int) -> Problem:
-    """Random Q, K and V, and O in f64."""
-    constants = FORMS[form]
-    shapes = {name: constants[name] for name in ("depth", "share") if name in constants}
-    return problem_of(attention.with_(**constants), partial(launch, **shapes), heads, rows, **constants)
-
-
-def main() -> int:
-    return solve(
-        __doc__,
-        problem,
-        sizes="heads and rows",
-        on_the_gpu=(32, 4096),
-        in_the_simulator=(2, 150),
-        forms=tuple(FORMS),
-    )
+launch = partial(attention_by_tiles.launch, QUERIES)
+problem = partial(attention_by_tiles.problem_for, attention, launch)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(attention_by_tiles.main(__doc__, problem))

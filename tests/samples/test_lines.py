@@ -33,7 +33,17 @@ GEMMS = (
     "hopper_gemm",
     "turing_gemm",
 )
-HELPERS = {"__init__", "block_scales", "formats", "problem", "program", "tuning", "turns", "warp_tiles"}
+HELPERS = {
+    "__init__",
+    "attention_by_tiles",
+    "block_scales",
+    "formats",
+    "problem",
+    "program",
+    "tuning",
+    "turns",
+    "warp_tiles",
+}
 _OF_LINES = re.compile(r"\s*(?:\.loc|\.file|\.section|\$L__(?:func|tmp|inlined)|\.b8|[{}]?$)")
 _CODE = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(.*?)\s*$", re.MULTILINE)
 

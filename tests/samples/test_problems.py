@@ -10,6 +10,7 @@ import pytest
 
 from samples import (
     ampere_attention,
+    attention_by_tiles,
     blackwell_attention,
     block_scaled_gemm,
     cluster_reduction,
@@ -48,7 +49,7 @@ SAMPLES = {
     "ampere_attention": Sample(
         ampere_attention.problem,
         (("plain", 1, 1), ("causal", 1, 136), ("shared", 2, 72), ("narrow", 1, 72)),
-        tuple((form, 2, rows) for form in ampere_attention.FORMS for rows in (176, 1000, 4096)),
+        tuple((form, 2, rows) for form in attention_by_tiles.FORMS for rows in (176, 1000, 4096)),
     ),
     "blackwell_attention": Sample(
         blackwell_attention.problem, (("plain", 1, 1), ("causal", 1, 200), ("shared", 2, 72), ("narrow", 1, 130)), ()
