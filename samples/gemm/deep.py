@@ -15,6 +15,7 @@ import nvbackend as nvb
 from nvbackend import Major, f16, f32, i32, s32
 from samples.gemm import wide
 from samples.gemm.checks import among, placed, positive, scaled, stored
+from samples.gemm.tiles import Tiled
 from samples.gemm.wide import LINE, PRODUCER_REGISTERS, REGISTERS, WARPGROUP_ROWS
 
 PAIR, QUAD, QUAD_COLUMNS = 2, 4, 8
@@ -176,7 +177,7 @@ def deep(
 
 
 @dataclass(frozen=True)
-class Deep:
+class Deep(Tiled):
     """A choice of the constants."""
 
     columns: int = 128
@@ -217,15 +218,6 @@ class Deep:
     @property
     def kernel(self) -> nvb.KernelDefinition:
         return deep.with_(**vars(self))
-
-    def sides(self, m: int, n: int) -> tuple[int, int]:
-        """Rows and columns of what is multiplied: C or C^T."""
-        return (n, m) if self.swapped else (m, n)
-
-    def tiles(self, m: int, n: int) -> tuple[int, int]:
-        """Tiles one above the other, and side by side."""
-        height, width = self.sides(m, n)
-        return -(-height // self.rows), -(-width // self.columns)
 
     def ctas(self, m: int, n: int) -> int:
         """All CTAs: a cluster for each tile."""

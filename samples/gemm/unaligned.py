@@ -19,6 +19,7 @@ import nvbackend as nvb
 from nvbackend import f16, f32, i32, i64, u8, u16, u32
 from nvbackend.layout import Layout
 from samples.gemm.checks import among, positive, scaled
+from samples.gemm.tiles import Tiled
 from samples.gemm.wide import LINE, WARPGROUP_ROWS, Extent, finished, load, map_of, mma_of, multiply, overlap, sums_of
 
 TMA, WORD = 16, 4
@@ -334,7 +335,7 @@ def unaligned(
 
 
 @dataclass(frozen=True)
-class Unaligned:
+class Unaligned(Tiled):
     """A choice of the constants."""
 
     columns: int = 192
@@ -375,15 +376,6 @@ class Unaligned:
     @property
     def kernel(self) -> nvb.KernelDefinition:
         return unaligned.with_(**vars(self))
-
-    def sides(self, m: int, n: int) -> tuple[int, int]:
-        """Rows and columns of what is multiplied: C or C^T."""
-        return (n, m) if self.swapped else (m, n)
-
-    def tiles(self, m: int, n: int) -> tuple[int, int]:
-        """Tiles one above the other, and side by side."""
-        height, width = self.sides(m, n)
-        return -(-height // self.rows), -(-width // self.columns)
 
     def launch_of(
         self, m: int, n: int, depth: int, multiprocessors: int, *, scale: float = 1.0

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import nvbackend as nvb
 from nvbackend import Major, f16, f32, i32, s32
 from samples.gemm.checks import among, positive, scaled, stored
+from samples.gemm.tiles import Tiled
 
 WARPGROUP_ROWS, LINE = 64, 1024
 """Rows of a warpgroup's part of a tile, and bits of a row of a tile in shared memory: what TMA swizzles."""
@@ -245,7 +246,7 @@ def wide(
 
 
 @dataclass(frozen=True)
-class Wide:
+class Wide(Tiled):
     """A choice of the constants."""
 
     columns: int = 256
@@ -300,15 +301,6 @@ class Wide:
         """The same, with a tail where the last step is not full."""
         instructions = -(-depth * self.operand.bits // INSTRUCTION)
         return replace(self, tail=instructions % (LINE // INSTRUCTION))
-
-    def sides(self, m: int, n: int) -> tuple[int, int]:
-        """Rows and columns of what is multiplied: C or C^T."""
-        return (n, m) if self.swapped else (m, n)
-
-    def tiles(self, m: int, n: int) -> tuple[int, int]:
-        """Tiles one above the other, in whole clusters, and side by side."""
-        height, width = self.sides(m, n)
-        return -(-height // (self.rows * self.cluster)) * self.cluster, -(-width // self.columns)
 
     def launch_of(
         self, m: int, n: int, depth: int, multiprocessors: int, *, batches: int = 1, scale: float = 1.0
