@@ -10,9 +10,10 @@ import pytest
 
 import nvbackend as nvb
 from benchmarks import attention, gemm, gemm_shapes, gemm_types, launch, rows
+from benchmarks.tables import __main__ as tables
 from benchmarks.turns import Took
 
-MEASURE = (attention, gemm, gemm_shapes, gemm_types, launch, rows)
+MEASURE = (attention, gemm, gemm_shapes, gemm_types, launch, rows, tables)
 
 
 @pytest.mark.parametrize("benchmark", MEASURE, ids=lambda one: one.__name__)
