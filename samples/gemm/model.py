@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from nvbackend import tf32
 from samples.gemm.deep import Deep
 from samples.gemm.thin import TILE_K, Thin
 from samples.gemm.unaligned import PAIR, WORD, Unaligned
@@ -33,6 +34,8 @@ NEXT_WAVE = 0.886
 STEP, MULTIPLY, LOAD = {1: 0.0133, 2: 0.0176, 3: 0.0407}, 1.531e-3, 1.365e-4
 """Microseconds of a step: by the number of consumers, for each column of a tile and 64 rows, and for each row of either
 operand: loading them takes power, and so costs clock."""
+MULTIPLY_TF32, LOAD_TF32 = 1.1e-3, 4.2e-4
+"""The same of tf32, fitted to eleven tiles of cubes of 4096 and 8192: a line has half as many elements to multiply."""
 UNALIGNED, OUTSIDE = 1.35, 1.395
 """What bytes count where rows of the operands do not begin at lines, and how much more a row outside counts."""
 AGAIN = 0.303
@@ -40,8 +43,8 @@ AGAIN = 0.303
 IN_NARROW = 1.0625
 """How much longer a launch of narrow wide tiles takes."""
 ALONE, FAR, TURNS = 1.004, 200e6, 1.04
-"""How much longer a step takes for CTAs that share no tiles, where the operands have more than so many bytes;
-and for ping-pong consumers."""
+"""How much longer a step takes for CTAs that share no tiles, where the operands have more than so many bytes and no more
+than 16 bits an element; and for ping-pong consumers."""
 STORE, STORED_ROW, LINES, FEW_STAGES = 0.14, 1.8e-6, 8.6e-5, 0.3
 """Microseconds between the last step of a wide tile and the first one of the next: always, for the square of its
 columns, for each column and line of C beyond one, where a row of 128 bytes is stored as several, and with a ring of
@@ -122,7 +125,8 @@ def _wide_microseconds(choice: Wide, m: int, n: int, depth: int, multiprocessors
     bits = batches * _bits(choice, m, n, depth, choice.cluster)
     memory = _from_memory(bits, tiles, multiprocessors, is_free=is_apart)
     stores = 1 if choice.pingpong else waves  # in turns all but the last one are beside steps
-    far = alone and batches * (m + n) * depth * choice.operand.bits / 8 > FAR
+    bits_of_one = choice.operand.bits
+    far = alone and bits_of_one <= 16 and batches * (m + n) * depth * bits_of_one / 8 > FAR
     multiplied = _multiplied(choice) * (TURNS if choice.pingpong else ALONE if far else 1)
     step = max(multiplied, _loaded(choice, m, n, depth) / _port(is_apart=is_apart), LATENCY / choice.stages)
     busiest = waves * steps * step + stores * _store(choice)
@@ -156,8 +160,9 @@ def _unaligned_microseconds(choice: Unaligned, m: int, n: int, depth: int, multi
 
 def _multiplied(choice: Wide | Deep | Unaligned) -> float:
     """Microseconds in which the tensor cores multiply a step."""
-    loaded = LOAD * (choice.rows + choice.columns)
-    return STEP[choice.consumers] + MULTIPLY * choice.columns * choice.rows / WARPGROUP_ROWS + loaded
+    multiply, load = (MULTIPLY_TF32, LOAD_TF32) if choice.operand is tf32 else (MULTIPLY, LOAD)
+    multiplied = multiply * choice.columns * choice.rows / WARPGROUP_ROWS
+    return STEP[choice.consumers] + multiplied + load * (choice.rows + choice.columns)
 
 
 def _loaded(choice: Wide | Deep, m: int, n: int, depth: int) -> float:
