@@ -16,6 +16,7 @@ from typing import Any
 
 import nvbackend as nvb
 from benchmarks.arguments import end_without_pytorch
+from benchmarks.machine import machine
 from samples.attention.choice import choose
 from samples.attention.forward import grid, kernel
 from samples.flash_attention import BLOCKS
@@ -102,6 +103,7 @@ def main() -> int:
     arguments.add_argument("--type", choices=ELEMENTS, default="f16")
     chosen = arguments.parse_args()
     end_without_pytorch()
+    print(machine())
     print(f"{'heads x rows':>15} {'best rival':>14} {'rival':>6} {'ours':>6} {'ratio':>6} {'spread':>11}  (TFLOP/s)")
     options = {"causal": chosen.causal, "element": chosen.type}
     ratios = [measure(size, chosen.depth, chosen.rounds, **options) for size in chosen.sizes]

@@ -12,6 +12,7 @@ import sys
 
 import nvbackend as nvb
 from benchmarks.arguments import end_without_pytorch
+from benchmarks.machine import machine
 from samples import hopper_gemm
 
 WARMUP = 40
@@ -25,6 +26,7 @@ def main() -> int:
     arguments.add_argument("--rounds", type=int, default=20)
     chosen = arguments.parse_args()
     end_without_pytorch()
+    print(machine())
     import torch
 
     loaded = nvb.runtime.load(hopper_gemm.gemm.compile())

@@ -26,6 +26,7 @@ from typing import Any
 
 import nvbackend as nvb
 from benchmarks.arguments import end_without_pytorch, extents, product
+from benchmarks.machine import machine
 from benchmarks.turns import MEDIANS, Took, graph_of, microseconds, turns_for
 from samples.gemm.choice import Choice, candidates
 from samples.problem import positive
@@ -164,6 +165,7 @@ def main() -> int:
     if chosen.most and not every:
         arguments.error("--most is for --all and --tuned, which are not there")
     end_without_pytorch()
+    print(machine())
     sizes = chosen.set or chosen.sizes
     said = {size: candidates(*extents(size)) for size in sizes}
     taken = {size: list(islice(ranked, chosen.most if every else 1)) for size, ranked in said.items()}

@@ -16,6 +16,7 @@ from typing import Any
 
 import nvbackend as nvb
 from benchmarks.arguments import end_without_pytorch
+from benchmarks.machine import machine
 from nvbackend import bf16, f16, f32
 from samples import rows
 from samples.program import target_here
@@ -78,6 +79,7 @@ def main() -> int:
     arguments.add_argument("--repeats", type=int, default=10, help="launches of a turn")
     chosen = arguments.parse_args()
     end_without_pytorch()
+    print(machine())
     print(f"{'':>10} {'':>5} {'size':>12} {'copy':>10} {'nvbackend':>10} {'PyTorch':>10}  (TB/s, medians)")
     for form in rows.KERNELS:
         for element in (f16, bf16, f32):

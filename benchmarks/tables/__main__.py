@@ -25,6 +25,14 @@ from benchmarks.machine import Clocks, clocks_of, machine
 from benchmarks.tables.attention import attention, attention_in_e4m3
 from benchmarks.tables.epilogues import epilogues
 from benchmarks.tables.gemm import few_rows, layers, orders, shapes, unaligned
+from benchmarks.tables.other_types import (
+    other_weights,
+    scaled,
+    scaled_few_rows,
+    types,
+    types_few_rows,
+    weights,
+)
 from benchmarks.tables.table import QUICK, How, Table, compiled, measure, show
 from benchmarks.tables.varlen import various_lengths
 from samples.problem import positive
@@ -37,6 +45,12 @@ TABLES: dict[str, Callable[[], Table]] = {
     "orders": orders,
     "unaligned": unaligned,
     "epilogues": epilogues,
+    "types": types,
+    "types_few_rows": types_few_rows,
+    "scaled": scaled,
+    "scaled_few_rows": scaled_few_rows,
+    "weights": weights,
+    "other_weights": other_weights,
     "attention": attention,
     "varlen": various_lengths,
     "fp8": attention_in_e4m3,

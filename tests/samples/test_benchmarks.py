@@ -9,11 +9,11 @@ from importlib.machinery import ModuleSpec
 import pytest
 
 import nvbackend as nvb
-from benchmarks import attention, gemm, gemm_shapes, gemm_types, launch, rows
+from benchmarks import attention, gemm, gemm_shapes, launch, rows
 from benchmarks.tables import __main__ as tables
 from benchmarks.turns import Took
 
-MEASURE = (attention, gemm, gemm_shapes, gemm_types, launch, rows, tables)
+MEASURE = (attention, gemm, gemm_shapes, launch, rows, tables)
 
 
 @pytest.mark.parametrize("benchmark", MEASURE, ids=lambda one: one.__name__)
