@@ -30,12 +30,14 @@ def machine() -> str:
 
 def asked(properties: Any, fields: str) -> list[str] | None:
     """What nvidia-smi says of a GPU; None where it is not installed, or says nothing."""
-    command = ["nvidia-smi", "-i", f"GPU-{properties.uuid}", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+    command = ["nvidia-smi", f"--query-gpu=uuid,{fields}", "--format=csv,noheader,nounits"]
     try:
         said = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return None
-    return [field.strip() for field in said.strip().split(",")] if said.strip() else None
+    lines = said.strip().splitlines()
+    own = lines if len(lines) == 1 else [line for line in lines if str(properties.uuid) in line]
+    return [field.strip() for field in own[0].split(",")[1:]] if own else None
 
 
 class Sample(NamedTuple):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from benchmarks import pictures
-from benchmarks.machine import Sample, clocks_of, sample_of
+from benchmarks.machine import Clocks, Sample, asked, clocks_of, machine, sample_of
 from benchmarks.pictures import PAGE, tables
 from benchmarks.tables import __main__ as program
 from benchmarks.tables.__main__ import TABLES
@@ -194,6 +196,43 @@ def test_rows_can_be_chosen_by_a_text() -> None:
     assert list(chosen) == ["attention"]
     assert {row.names[0] for row in chosen["attention"].rows} == {"128, bf16"}
     assert len(program.chosen_tables(["orders"], None)["orders"].rows) == len(MADE["orders"].rows)
+
+
+@pytest.mark.parametrize(
+    ("said", "fields"),
+    [
+        ("GPU-aa-1, 580.1, 1980\n", ["580.1", "1980"]),
+        ("GPU-cc-3, 580.1, 1200\nGPU-bb-2, 580.1, 1980\n", ["580.1", "1980"]),
+        ("GPU-cc-3, 580.1, 1200\nGPU-dd-4, 580.1, 1980\n", None),
+        ("", None),
+    ],
+)
+def test_nvidia_smi_says_something_of_the_gpu_in_use(
+    said: str, fields: list[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=said))
+    assert asked(SimpleNamespace(uuid="bb-2"), "driver_version,clocks.sm") == fields
+
+
+def test_nvidia_smi_may_not_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(*_: Any, **__: Any) -> None:
+        raise FileNotFoundError("nvidia-smi")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert asked(SimpleNamespace(uuid="bb-2"), "driver_version") is None
+
+
+def test_the_machine_is_named_where_there_is_no_nvidia_smi(monkeypatch: pytest.MonkeyPatch) -> None:
+    properties = SimpleNamespace(name="NVIDIA H200", uuid="bb-2")
+    cuda = SimpleNamespace(get_device_properties=lambda _: properties, current_device=lambda: 0)
+    backends, version = SimpleNamespace(cudnn=SimpleNamespace(version=lambda: 91002)), SimpleNamespace(cuda="13.0")
+    torch = SimpleNamespace(cuda=cuda, backends=backends, version=version, __version__="2.11.0")
+    monkeypatch.setitem(sys.modules, "torch", torch)  # type: ignore[arg-type]
+    monkeypatch.setattr("benchmarks.machine.asked", lambda *_: None)
+    assert machine().startswith("NVIDIA H200, driver unknown, PyTorch 2.11.0 for CUDA 13.0, cuDNN 91002, nvbackend ")
+    with Clocks() as clocks:
+        pass
+    assert clocks.samples == []
 
 
 def samples(*fields: Sequence[str] | None) -> list[Sample | None]:
