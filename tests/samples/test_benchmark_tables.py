@@ -90,6 +90,11 @@ def test_what_was_computed_is_what_a_cell_says() -> None:
     assert cells["layers"]["4096 x 4096"] == "100.0, 1.50"
     assert cells["attention"]["cuDNN, TFLOP/s"] == f"{4 * 256 * 1024**2 * 128 / 150e-6 / 1e12:.0f}"
     assert cells["fp8"]["nvbackend, e4m3"] == f"{4 * 64 * 4096**2 * 64 / 100e-6 / 1e12:.0f}"
+    ((_, rows),) = tables(printed(MADE["attention"])[0])
+    causal = next(row for row in rows if row["dimension of a head"] == "64, causal")
+    assert causal["cuDNN, TFLOP/s"] == f"{2 * 256 * 1024**2 * 64 / 150e-6 / 1e12:.0f}"
+    various = next(tables(printed(MADE["varlen"])[0]))[1][1]
+    assert various["nested"] == f"{4 * 16 * 64 * 1024**2 * 128 / 150e-6 / 1e12:.0f}"
     assert [cells["epilogues"][way] for way in ("bare", "PyTorch", "nvbackend")] == ["150.0", "150.0", "100.0"]
 
 
