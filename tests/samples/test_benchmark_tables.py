@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +18,20 @@ from benchmarks.machine import Clocks, Sample, asked, clocks_of, machine, sample
 from benchmarks.pictures import PAGE, tables
 from benchmarks.tables import __main__ as program
 from benchmarks.tables.__main__ import TABLES
-from benchmarks.tables.table import OURS, Case, Measured, Part, Row, Table, compiled, differences, measure, ratio, show
+from benchmarks.tables.table import (
+    OURS,
+    Case,
+    How,
+    Measured,
+    Part,
+    Row,
+    Table,
+    compiled,
+    differences,
+    measure,
+    ratio,
+    show,
+)
 from benchmarks.turns import Took
 
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -156,10 +170,23 @@ def test_results_of_every_set_are_compared(wrong: float) -> None:
         differences(case)
 
 
-def test_a_kernel_that_does_not_compile_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Inline:
-        map = staticmethod(map)
+class Inline:
+    """An executor without processes."""
 
+    map = staticmethod(map)
+
+
+@pytest.mark.gpu((9, 0))
+@pytest.mark.parametrize("name", TABLES)
+def test_a_row_of_a_table_is_measured(name: str) -> None:
+    pytest.importorskip("torch")
+    table = replace(MADE[name], rows=MADE[name].rows[:1])
+    kernels = compiled([table], Inline())  # type: ignore[arg-type]
+    text, failed = printed(table, partial(measure, kernels=kernels, how=How(2, 1, 0)))
+    assert not failed, text
+
+
+def test_a_kernel_that_does_not_compile_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     class Torch:
         class cuda:
             empty_cache = staticmethod(lambda: None)
@@ -171,7 +198,7 @@ def test_a_kernel_that_does_not_compile_says_why(monkeypatch: pytest.MonkeyPatch
     kernels = compiled([table], Inline())  # type: ignore[arg-type]
     monkeypatch.setitem(sys.modules, "torch", Torch)  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="shared"):
-        measure(part, kernels, program.How())
+        measure(part, kernels, How())
 
 
 @pytest.mark.parametrize(("value", "cell"), [(0.996, "0.996"), (0.9996, "1.00"), (0.994, "0.99"), (1.004, "1.00")])
