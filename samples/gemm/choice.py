@@ -12,11 +12,12 @@ from nvbackend import Major, bf16, e4m3, e5m2, f16, f32, s8, s16, s32, tf32, u8,
 from samples.gemm.checks import MN_COLUMNS, MOST_ELEMENTS, among, positive, stored
 from samples.gemm.deep import PAIR, QUAD_COLUMNS, Deep
 from samples.gemm.model import RESIDENT, microseconds, resident
+from samples.gemm.skinny import BANKS, CHUNK, LINES, ROWS, THREADS, WARPS, Skinny
 from samples.gemm.thin import STORED, TILE_K, Thin
 from samples.gemm.unaligned import TMA, WORD, Unaligned, width_of
 from samples.gemm.wide import LINE, NARROW, REGISTERS, WARPGROUP_ROWS, Wide, box_of_c, rows_of
 
-Choice = Wide | Thin | Deep | Unaligned
+Choice = Wide | Thin | Deep | Unaligned | Skinny
 Kind = TypeVar("Kind", bound=Choice)
 OPERANDS = (f16, bf16, tf32, e4m3, e5m2, s8, u8)
 """What wgmma multiplies, but for single bits."""
@@ -46,6 +47,10 @@ SWIZZLED = 256
 UNALIGNED_COLUMNS, MOST_OF_FOUR, MOST_SWAPPED = (*NARROW, 64, 128, 192, 256), 192, 128
 """Widths of the tiles that threads copy or store; the most for which there are registers where these and the consumers
 are four warpgroups, and of C^T."""
+SKINNY_ROWS, SKINNY_COLUMNS, SKINNY_SPLITS = (64, 32, 128), (8, 16, 32, 64), (1, 2, 4, 8)
+"""Rows of skinny tiles, their columns, as few as hold all rows of the shorter side, and CTAs that share the depth."""
+SKINNY_SUMS, MOST_SKINNY_STAGES = 64, 6
+"""Sums that a thread of a skinny tile has at most, and stages."""
 USUAL = ((1, 64), (1, 128), (1, 256), (2, 128), (2, 192), (2, 256))
 """Consumers and columns of the tiles that are candidates for every shape."""
 NEAR, OTHERS = 1.1, 8
@@ -143,6 +148,29 @@ def unaligned_ones(
             yield Unaligned(columns, producers, consumers, stages, width, together, operand, result, swapped=swapped)
 
 
+def skinny_ones(
+    m: int, n: int, depth: int, operand: nvb.ElementType = f16, result: nvb.ElementType = f16
+) -> Iterator[Skinny]:
+    """Tiles that have all rows of the shorter side, if these are few, by how many CTAs share the depth.
+
+    So many warps share the depth of a step as leave room for three stages.
+    """
+    width, columns = width_of(depth, operand), next((each for each in SKINNY_COLUMNS if min(m, n) <= each), None)
+    if columns is None:
+        return
+    lines = [line for line in LINES if line <= BANKS * width]
+    for rows, line, ctas in itertools.product(SKINNY_ROWS, lines, (2, 3)):
+        for along in (4, 2, 1):
+            sums = rows * columns * along // THREADS
+            if rows * along < WARPS * ROWS or sums > SKINNY_SUMS or line < CHUNK * along:
+                continue
+            one = Skinny(rows, columns, line, along, 1, 1, ctas, width, operand, result, swapped=m < n)
+            stages = min(MOST_SKINNY_STAGES, (SHARED // ctas - one.sums) // one.stage)
+            if stages >= LEAST_STAGES[1]:
+                yield from (replace(one, split=split, stages=stages) for split in SKINNY_SPLITS)
+                break
+
+
 def for_tma(
     m: int, n: int, depth: int, operand: nvb.ElementType, result: nvb.ElementType, majors: tuple[Major, Major]
 ) -> bool:
@@ -166,7 +194,7 @@ def is_usual(one: Choice) -> bool:
     """Whether it is a candidate for every shape."""
     if isinstance(one, Wide):
         return not one.swapped and (one.consumers, one.columns) in USUAL
-    return not isinstance(one, Deep)
+    return not isinstance(one, (Deep, Skinny))
 
 
 def is_narrow(one: Wide | Deep | Unaligned) -> bool:
@@ -186,7 +214,7 @@ def at_once(one: Deep, m: int, n: int, multiprocessors: int) -> bool:
     return one.ctas(m, n) <= resident(multiprocessors, one.split)
 
 
-def is_possible(one: Thin | Deep, m: int, n: int, multiprocessors: int) -> bool:
+def is_possible(one: Thin | Deep | Skinny, m: int, n: int, multiprocessors: int) -> bool:
     """Whether a cluster has multiprocessors, and C has no more elements than there are places."""
     return resident(multiprocessors, one.split) > 0 and m * n <= MOST_ELEMENTS
 
@@ -251,13 +279,15 @@ def candidates(
         deep = [one for one in deep_ones(operand, result) if is_possible(one, m, n, multiprocessors)]
         whole += [one for one in deep if is_narrow(one) or at_once(one, m, n, multiprocessors)]
     tiled: list[Wide | Deep | Unaligned] = [*stored_so(whole, majors)]
+    skinny: list[Skinny] = []
     if not for_tma(m, n, depth, operand, result, majors):
         _check_copied(m, n, depth, batches, majors)
         tiled += unaligned_ones(n, depth, operand, result)
+        skinny += (one for one in skinny_ones(m, n, depth, operand, result) if is_possible(one, m, n, multiprocessors))
         thin, tiled = _aligned(thin, n, depth, result), _aligned(tiled, n, depth, result)
     tiled = [one for one in tiled if fits(one, m, n)]
     narrow = [one for one in tiled if is_narrow(one)]
-    every: list[Choice] = [*thin, *(narrow if m <= FEW and (narrow or thin) else tiled)]
+    every: list[Choice] = [*thin, *skinny, *(narrow if m <= FEW and (narrow or thin) else tiled)]
     said = {one: microseconds(one, m, n, depth, multiprocessors, batches or 1) for one in every}
     near, ranked = NEAR * min(said.values()), sorted(said, key=said.__getitem__)
     others = [one for one in ranked if not is_usual(one) and said[one] <= near][:OTHERS]

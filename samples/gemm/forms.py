@@ -9,6 +9,7 @@ import nvbackend as nvb
 from nvbackend import Major, e4m3, f16, f32, s8, s32, tf32
 from samples.gemm.choice import Choice
 from samples.gemm.deep import Deep
+from samples.gemm.skinny import Skinny
 from samples.gemm.unaligned import Unaligned
 from samples.gemm.wide import Wide
 from samples.problem import Problem
@@ -62,7 +63,7 @@ def launch_of(
     """The grid and the last arguments."""
     if isinstance(choice, Wide):
         return choice.launch_of(m, n, depth, multiprocessors, batches=form.batches or 1, scale=form.scale)
-    if isinstance(choice, (Deep, Unaligned)):
+    if isinstance(choice, (Deep, Unaligned, Skinny)):
         return choice.launch_of(m, n, depth, multiprocessors, scale=form.scale)
     return choice.launch_of(m, n, depth, multiprocessors)
 

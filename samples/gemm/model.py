@@ -11,6 +11,7 @@ import math
 
 from nvbackend import tf32
 from samples.gemm.deep import Deep
+from samples.gemm.skinny import Skinny
 from samples.gemm.thin import TILE_K, Thin
 from samples.gemm.unaligned import PAIR, WORD, Unaligned
 from samples.gemm.wide import LINE, NARROW, WARPGROUP_ROWS, Wide, box_of_c
@@ -62,6 +63,13 @@ BY_THREADS, SINGLES = 0.01, 2
 """Microseconds between the last step of a tile and the first one of the next, for each column, and how many times as
 long that is where neighbors in a row of C are not stored in pairs."""
 
+# Of skinny tiles, by a count of instructions, not yet measured.
+SHIFTED, MULTIPLIED = 5.5e-5, 4.4e-7
+"""Microseconds in which threads copy, shift and load a word of all rows, for each row, and multiply it, for each row
+and column of a tile."""
+ADDED = 1.0, 2e-5
+"""Microseconds in which CTAs and warps add their sums: always, and for each sum that a CTA has."""
+
 # Of thin tiles.
 FIRST = 0.968
 """Microseconds that its CTAs begin later than those of other kernels."""
@@ -77,7 +85,7 @@ def resident(multiprocessors: int, cluster: int) -> int:
 
 
 def microseconds(
-    choice: Wide | Thin | Deep | Unaligned, m: int, n: int, depth: int, multiprocessors: int, batches: int = 1
+    choice: Wide | Thin | Deep | Unaligned | Skinny, m: int, n: int, depth: int, multiprocessors: int, batches: int = 1
 ) -> float:
     """What the model says that a launch takes."""
     if isinstance(choice, Wide):
@@ -86,6 +94,8 @@ def microseconds(
         return _deep_microseconds(choice, m, n, depth, multiprocessors)
     if isinstance(choice, Unaligned):
         return _unaligned_microseconds(choice, m, n, depth, multiprocessors)
+    if isinstance(choice, Skinny):
+        return _skinny_microseconds(choice, m, n, depth, multiprocessors)
     return _thin_microseconds(choice, m, n, depth, multiprocessors)
 
 
@@ -111,7 +121,7 @@ def _longest(*times: float) -> float:
     return sum(time**NORM for time in times) ** (1 / NORM)
 
 
-def _bits(choice: Wide | Deep | Unaligned, m: int, n: int, depth: int, together: int = 1) -> float:
+def _bits(choice: Wide | Deep | Unaligned | Skinny, m: int, n: int, depth: int, together: int = 1) -> float:
     """Bits from and to memory, where so many CTAs share a tile of the right operand."""
     (height, width), (down, across) = choice.sides(m, n), choice.tiles(m, n)
     read = height * (1 + AGAIN * (across > 1)) + width * (1 + AGAIN * (down > together))
@@ -194,3 +204,18 @@ def _thin_microseconds(choice: Thin, m: int, n: int, depth: int, multiprocessors
     sums = PART * choice.split * math.sqrt(choice.columns * choice.consumers) if choice.split > 1 else 0
     longest = _longest(memory, busiest) * (1 + READ_BY_ALL * choice.columns)
     return ENDS + FIRST + longest + sums + NEXT_WAVE * (waves - 1)
+
+
+def _skinny_microseconds(choice: Skinny, m: int, n: int, depth: int, multiprocessors: int) -> float:
+    ctas, steps = math.prod(choice.tiles(m, n)) * choice.split, -(-depth // (choice.depth * choice.split))
+    at_once = (
+        resident(multiprocessors, max(1, choice.split // choice.ctas)) * choice.ctas // choice.split * choice.split
+    )
+    waves, together = -(-ctas // at_once), min(choice.ctas, -(-ctas // multiprocessors))
+    memory = _from_memory(_bits(choice, m, n, depth), ctas, multiprocessors, is_free=True)
+    rows = choice.rows + choice.columns
+    loaded = choice.stage / _port(is_apart=False)
+    shifted = choice.line * (SHIFTED * rows + MULTIPLIED * choice.rows * choice.columns)
+    step = max(LATENCY / (choice.stages - 1), together * max(loaded, shifted))
+    added = ADDED[0] + ADDED[1] * choice.rows * choice.columns * choice.along
+    return ENDS + _longest(memory, waves * steps * step) + added + NEXT_WAVE * (waves - 1)

@@ -7,6 +7,7 @@ import pytest
 from nvbackend import s8, s32
 from samples.gemm.deep import Deep
 from samples.gemm.model import microseconds, resident
+from samples.gemm.skinny import Skinny
 from samples.gemm.thin import Thin
 from samples.gemm.unaligned import Unaligned
 from samples.gemm.wide import Wide
@@ -46,11 +47,15 @@ from samples.gemm.wide import Wide
         (Unaligned(256, 1, 2, 4, 16), (4096, 4099, 4096), 132, 1, 300.47),
         (Unaligned(64, 1, 1, 7, 8, swapped=True), (40, 1025, 4100), 132, 1, 27.63),
         (Unaligned(16, 2, 1, 12, 1, operand=s8, result=s32, swapped=True), (9, 1025, 4101), 78, 1, 42.95),
+        (Skinny(64, 16, 64, 4, 4, 3, 2, 2, swapped=True), (16, 4097, 4097), 132, 1, 11.04),
+        (Skinny(32, 8, 64, 4, 1, 5, 3, 4), (50257, 7, 770), 132, 1, 24.62),
+        (Skinny(64, 64, 32, 2, 8, 3, 2, 8, swapped=True), (60, 1030, 8196), 78, 1, 12.89),
+        (Skinny(128, 16, 32, 2, 2, 3, 2, 1, s8, s32, swapped=True), (9, 4097, 1025), 132, 1, 5.46),
     ],
     ids=str,
 )
 def test_microseconds(
-    one: Wide | Thin | Deep | Unaligned,
+    one: Wide | Thin | Deep | Unaligned | Skinny,
     shape: tuple[int, int, int],
     multiprocessors: int,
     batches: int,
