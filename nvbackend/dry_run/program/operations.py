@@ -282,7 +282,7 @@ def _store(one: ir.Instruction, register: RegisterOf) -> Operation:
     if pointer.type.addrspace not in SHARED_SPACES:
         return _nothing
     if isinstance(value.type, ir.VectorType):
-        return _store_elements(b, value.type)
+        return _store_elements(value, b, register)
     size = _bits(value.type) // 8
 
     def run(r: Registers) -> None:
@@ -291,15 +291,26 @@ def _store(one: ir.Instruction, register: RegisterOf) -> Operation:
     return run
 
 
-def _store_elements(b: int, kind: ir.VectorType) -> Operation:
-    """Store a vector to shared memory: of its elements nothing is known but that they are there."""
-    size, count = _bits(kind.element) // 8, int(kind.count)
+def _store_elements(value: ir.Value, b: int, register: RegisterOf) -> Operation:
+    """Store a vector to shared memory: those of its elements that were inserted, and something new for others."""
+    size = _bits(value.type.element) // 8
+    places = [(index * size, None if one is None else register(one)) for index, one in enumerate(_elements(value))]
 
     def run(r: Registers) -> None:
-        for index in range(count):
-            r[SELF].store(r[b] + index * size, UNKNOWN, size)
+        for offset, a in places:
+            r[SELF].store(r[b] + offset, UNKNOWN if a is None else r[a], size)
 
     return run
+
+
+def _elements(vector: ir.Value) -> list[ir.Value | None]:
+    """The elements that were inserted into a vector, and None for others."""
+    elements: list[ir.Value | None] = [None] * int(vector.type.count)
+    while getattr(vector, "opname", "") == "insertelement":
+        vector, inserted, index = vector.operands
+        if elements[int(index.constant)] is None:
+            elements[int(index.constant)] = inserted
+    return elements
 
 
 _MADE: dict[str, Callable[[ir.Instruction, int, RegisterOf, int], Operation]] = {
