@@ -88,6 +88,7 @@ if TYPE_CHECKING:
         MbarrierHandle as MbarrierHandle,
         MbarrierKind as MbarrierKind,
     )
+    from nvbackend.builder.tiles.dynamic.dynamic_tiles import DynamicTiles as DynamicTiles
     from nvbackend.builder.tiles.mma.epilogue import TmaEpilogue as TmaEpilogue
     from nvbackend.builder.tiles.mma.tcgen05 import TiledTcgen05 as TiledTcgen05
     from nvbackend.builder.tiles.mma.warp_mma import TiledWarpMma as TiledWarpMma
@@ -186,6 +187,7 @@ _NAMES: dict[str, str] = {
         "builder.ops.matrix.tensor_memory": "TensorLoad TmemColumns",
         "builder.ops.matrix.wmma": "WmmaAccumulator WmmaFragment",
         "builder.ops.sync.mbarrier_handle": "MbarrierHandle MbarrierKind",
+        "builder.tiles.dynamic.dynamic_tiles": "DynamicTiles",
         "builder.tiles.mma.epilogue": "TmaEpilogue",
         "builder.tiles.mma.tcgen05": "TiledTcgen05",
         "builder.tiles.mma.warp_mma": "TiledWarpMma",

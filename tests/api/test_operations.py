@@ -102,6 +102,8 @@ SAID = {
     ("SharedTiles", "length"): "nvb.SharedTiles has no length: use .count",
     ("Ring", "first element"): "nvb.Ring has no elements in brackets: take its stages .*ring.fill",
     ("Ring", "elements"): "nvb.Ring has no elements to go through: take its stages .*ring.drain",
+    ("DynamicTiles", "elements"): "nvb.DynamicTiles has no elements to go through: use `with tiles.draw.*tiles.take",
+    ("DynamicTiles", "with"): "nvb.DynamicTiles has no with-block of its own: use `with tiles.draw",
     ("Stage", "unpacked"): "nvb.Stage has no elements to go through: take a tile by its name",
     ("TiledWgmma", "call"): "nvb.TiledWgmma has no call of its own: multiply by mma.accumulate",
     ("Ring", "with"): "nvb.Ring has no with-block of its own: use one of its attributes: .*drain",

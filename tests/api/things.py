@@ -103,6 +103,7 @@ def things_in_a_hopper_kernel() -> Iterator[Any]:
     rows = acc.rows(0.0)
     yield from (acc, acc.elements(), rows, k.var(rows))
     yield from (k.pipeline(2, copies="cp.async", a=(f16, Layout((64, 64)))), k.tma_epilogue(described, 64, 1))
+    yield k.dynamic_tiles(x.cast(nvb.i32), 4, 1)
     yield from (k.mbarrier.array(1, arrivals=1), k.mbarrier.handle(), k.pipeline(2, 1, apart=True, a=TILE, b=TILE))
     yield from (k.wgmma.fragment([k.const(0, u32)] * 4, f16), k.wmma.accumulator("m16n16k16", f32))
     yield k.wmma.load("a", "m16n16k16", f16, k.shared(f16, 256, align=32), stride=16)

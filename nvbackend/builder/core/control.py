@@ -17,7 +17,7 @@ from nvbackend.builder.scopes.function_rules import RESULT
 from nvbackend.builder.thread_tables.tables import ThreadSet
 from nvbackend.builder.value_tracking.execution import Merged, in_first_round
 from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value
-from nvbackend.diagnostics import Location, caller_location
+from nvbackend.diagnostics import Location, Rule, caller_location
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.types import ElementType, pred, s32
 from nvbackend.isel.machine.pseudo import RETURN
@@ -306,11 +306,11 @@ class Control:
         self._k.enter(stay, self._k.known.registers)
 
     def _check_held(self, exit_kind: str, loop: Region | None) -> None:
-        """Raises pipeline.left where an exit from `loop`, or from the kernel, leaves a held block."""
+        """Raises pipeline.left, or the block's own rule, where an exit from `loop`, or the kernel, leaves a block."""
         for region in reversed(self._k.regions):
             if region.held:
-                call, place = region.held[-1]
-                rules.HELD.fail(exit=exit_kind, call=call, notes=(("the block begins here", place),))
+                call, place, rule = region.held[-1]
+                rule.fail(exit=exit_kind, call=call, notes=(("the block begins here", place),))
             if region is loop:
                 return
 
@@ -324,9 +324,9 @@ class Control:
 
 
 @contextmanager
-def holding(k: Core, call: str) -> Iterator[None]:
-    """Mark a block that no thread may leave early, because its end emits code."""
-    region, held = k.regions[-1], (call, caller_location())
+def holding(k: Core, call: str, rule: Rule = rules.HELD) -> Iterator[None]:
+    """Mark a block that no thread may leave early, because its end emits code: an exit breaks the rule."""
+    region, held = k.regions[-1], (call, caller_location(), rule)
     region.held.append(held)
     try:
         yield

@@ -410,12 +410,12 @@ class Core(Uncopied):
         for block in dict.fromkeys([value.parent for value in values if isinstance(value, ir.Instruction)]):
             home = self.homes.get(block)
             if home is not None and not home.open:
-                rules.OUT_OF_SCOPE.fail(block=home.describe())
+                home.fail_scope()
 
     def _check_storage(self, storage: Storage) -> None:
         self.check_live()
         if not storage.region.open:
-            rules.OUT_OF_SCOPE.fail(block=storage.region.describe())
+            storage.region.fail_scope()
         if storage.slots[0].function is not self.function:
             rules.FOREIGN_VALUE.fail(owner=storage.slots[0].function.name, user=self.name)
 

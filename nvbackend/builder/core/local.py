@@ -64,7 +64,7 @@ class LocalArray:
     def _place(self, index: Operand, opcode: str, use: MemoryUse) -> ir.Value:
         self._k.check_live()
         if not self._region.open:
-            rules.OUT_OF_SCOPE.fail(block=self._region.describe())
+            self._region.fail_scope()
         number = as_index(self._k, index)
         known = number.constant
         if known is not None and not 0 <= known < self.count and not self._k.execution.is_unreached():

@@ -214,6 +214,10 @@ class KernelBuilder(Operations):
     def _close(self, end: Location | None) -> None:
         """Check that every block has ended, end the last one, and copy the control flow to the machine form."""
         self.core.check_blocks()
+        if self._dynamic_tiles:
+            from nvbackend.builder.tiles.dynamic.dynamic_tiles import unused_tiles
+
+            self._warnings += raise_all(self.core.allowances.kept(unused_tiles(self._dynamic_tiles)))
         if self.core.exit_kind is None:
             self.control.end(end)
         self.core.finished = True

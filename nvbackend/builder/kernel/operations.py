@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from nvbackend.atoms import MmaAtom
 from nvbackend.builder.core.core import Core
@@ -33,6 +33,7 @@ from nvbackend.tiled.permutation import Permutation
 from nvbackend.tiled.tiled_mma import AtomLayout
 
 if TYPE_CHECKING:
+    from nvbackend.builder.tiles.dynamic.dynamic_tiles import DynamicTiles, Place
     from nvbackend.builder.tiles.mma.tcgen05 import TiledTcgen05
     from nvbackend.builder.tiles.mma.warp_mma import TiledWarpMma
     from nvbackend.builder.tiles.register_tensor import RegisterTensor
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from nvbackend.isel.select.wgmma.request import WgmmaRequest
     from nvbackend.tiled import TmaCopy
 
+_Parts = TypeVar("_Parts", bound="tuple[Operand, ...]")
 _VALUES = ("thread_id", "block_id", "block_count", "lane_id", "warp_id", "warpgroup_id", "elect", "clock")
 
 
@@ -54,6 +56,8 @@ class Operations(FunctionBuilder):
     def __init__(self, core: Core) -> None:
         super().__init__(core)
         self._epilogues: list[TmaEpilogue] = []
+        """Those of the kernel, in the order in which they were made."""
+        self._dynamic_tiles: list[DynamicTiles[Any]] = []
         """Those of the kernel, in the order in which they were made."""
         told_apart(self, "k", _VALUES)
         told_apart(self.cluster, "k.cluster", ("rank", "id", "count", "peer_rank"))
@@ -252,6 +256,46 @@ class Operations(FunctionBuilder):
         0. Raises pipeline.group.
         """
         return grouped_tile(self, tile, rows, columns, group)
+
+    @overload
+    def dynamic_tiles(
+        self, counter: Address, count: Operand, consumers: int, *, place: None = None, mailboxes: int = 2
+    ) -> DynamicTiles[Value]: ...
+
+    @overload
+    def dynamic_tiles(
+        self, counter: Address, count: Operand, consumers: int, *, place: Place[_Parts], mailboxes: int = 2
+    ) -> DynamicTiles[_Parts]: ...
+
+    def dynamic_tiles(
+        self,
+        counter: Address,
+        count: Operand,
+        consumers: int,
+        *,
+        place: Place[Any] | None = None,
+        mailboxes: int = 2,
+    ) -> DynamicTiles[Any]:
+        """Tiles 0 to `count` - 1 (i32, 1 or more, the same in all CTAs), which CTAs take as they become free.
+
+        The producer draws the tiles of its CTA, `with tiles.draw() as tile`, and `consumers` warpgroups take them,
+        `with tiles.take() as tile`: see `DynamicTiles`. `counter` is an i32 or u32 in global memory that is 0 at the
+        launch, and is 0 again after it; two launches at a time need a counter each. The grid may have any number of
+        CTAs, which are not in clusters.
+
+        The blocks have the number of a tile, an i32. With `place`, a function of the number that gives a tuple of i32
+        and u32, the producer computes the tuple once, and the blocks have it instead: values, in a NamedTuple if that
+        is what the function gives. The producer is ahead of the consumers by up to `mailboxes` tiles.
+
+        Call `k.mbarrier.ready` before the first use. Raises dynamic-tiles.counter, dynamic-tiles.count,
+        dynamic-tiles.consumers, dynamic-tiles.mailboxes, dynamic-tiles.cluster; dynamic-tiles.unused at the end of a
+        kernel that does not both draw and take them.
+        """
+        from nvbackend.builder.tiles.dynamic.dynamic_tiles import DynamicTiles
+
+        made = DynamicTiles[Any](self, self._roles, counter, count, consumers, place, mailboxes, self._dynamic_tiles)
+        self._dynamic_tiles.append(made)
+        return made
 
     # -- tiled MMAs and what they leave in registers ----------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.python_exits import python_exit
 from nvbackend.builder.scopes.rebound import Holding, advice_for, holdings, rebound
 from nvbackend.builder.thread_tables.tables import ThreadSet
-from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, MissingAttribute, caller_location
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, MissingAttribute, Rule, caller_location
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.diagnostics.location import caller_frame
 from nvbackend.isel.machine.function import MachineBlock
@@ -36,6 +36,7 @@ class Region:
     """A with-block of the kernel. Values made in it may be used while it is open."""
 
     __slots__ = (
+        "advice",
         "alone",
         "among",
         "anchor",
@@ -60,6 +61,8 @@ class Region:
         self.kind = kind
         self.location = location
         self.open = True
+        self.advice = rules.SET_A_VARIABLE
+        """How to use what is made in it after it."""
         self.written: set[Storage] = set()
         self.exit_block: ir.Block | None = None
         self.next_block: ir.Block | None = None
@@ -71,8 +74,11 @@ class Region:
         """Of a counted loop its start, end and step."""
         self.alone = False
         """Whether at most one thread of a warp runs it."""
-        self.held: list[tuple[str, Location | None]] = []
-        """The blocks inside it whose end has work to do, so that no thread may leave them early; with their places."""
+        self.held: list[tuple[str, Location | None, Rule]] = []
+        """The blocks inside it whose end has work to do, so that no thread may leave them early; with their places.
+
+        The rule is the one that an exit breaks.
+        """
         self.executing: ThreadSet | None = None
         """The threads of all CTAs of the cluster that are in it, where they are known."""
         self.among: int | None = None
@@ -91,6 +97,10 @@ class Region:
     def describe(self) -> str:
         """What diagnostics call it, with its place."""
         return f"the {self.kind} block at {self.location}" if self.location else f"a {self.kind} block"
+
+    def fail_scope(self) -> NoReturn:
+        """Raises value.scope for a value of this block, which has ended."""
+        rules.OUT_OF_SCOPE.fail(block=self.describe(), advice=self.advice)
 
 
 LOOPS = ("range", "loop")
@@ -120,7 +130,8 @@ class PendingBlocks:
         self.waiting: dict[object, tuple[str, Location | None]] = {}
 
 
-_OF_RINGS = ("fill", "drain", "turn", "feed", "steps")
+_OWNERS = {**dict.fromkeys(("fill", "drain", "turn", "feed", "steps"), "ring"), "draw": "tiles", "take": "tiles"}
+"""What programs call the objects of which these are calls."""
 
 
 class _Block(AbstractContextManager[Yielded]):
@@ -191,7 +202,10 @@ class _Block(AbstractContextManager[Yielded]):
         callers = here.callers if here is not None else ()
         place = Location(frame.f_code.co_filename, taken.lineno, frame.f_code.co_name, callers)
         in_loop = any(region.exit_block is not None for region in self._builder.regions)
-        if isinstance(taken, ast.Return) and taken.value is not None:
+        if region.held:
+            *_, rule = region.held[-1]
+            advice = rule.fix
+        elif isinstance(taken, ast.Return) and taken.value is not None:
             advice = "set a variable, k.var(...), in the block and return it after the block"
         elif isinstance(taken, ast.Return) or in_loop:
             advice = f"use k.{keyword}_if(condition), or k.{keyword}_() in the block"
@@ -244,4 +258,6 @@ def with_block(
 def _written(owner: object, name: str) -> str:
     """The call as a program writes it: k.if_, k.wgmma.group, ring.fill."""
     noun = getattr(type(owner), "__noun__", name)
-    return f"ring.{name}" if name in _OF_RINGS else f"k.{name}" if noun == name else f"k.{noun}.{name}"
+    if name in _OWNERS:
+        return f"{_OWNERS[name]}.{name}"
+    return f"k.{name}" if noun == name else f"k.{noun}.{name}"

@@ -49,10 +49,13 @@ NO_NUMBER = Rule(
 OUT_OF_SCOPE = Rule(
     id="value.scope",
     message="a value made inside {block} is used after that block ended",
-    fix="make a variable before the block, v = k.var(...), and set it inside with v.set(...) or v += ...: "
-    "`v = ...` only rebinds the Python name",
+    fix="{advice}",
     why="On the paths that skip the block the value does not exist.",
     reference="LLVM Language Reference, well-formedness (dominance)",
+)
+SET_A_VARIABLE = (
+    "make a variable before the block, v = k.var(...), and set it inside with v.set(...) or v += ...: "
+    "`v = ...` only rebinds the Python name"
 )
 REBOUND = Rule(
     id="value.rebound",

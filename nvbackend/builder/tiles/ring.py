@@ -24,7 +24,7 @@ from nvbackend.diagnostics.arguments import ARGUMENT
 from nvbackend.intrinsics.copy import tcgen05_memory
 from nvbackend.intrinsics.copy.tma import BULK_ALIGNMENT
 from nvbackend.intrinsics.row.row import GUARD, guarded
-from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE, MbarrierUse, Scope, Semantics
+from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE
 from nvbackend.intrinsics.row.types import s32
 from nvbackend.intrinsics.sync import mbarrier
 from nvbackend.isel.machine import facts
@@ -274,7 +274,7 @@ class Ring(KnownAttributes, Generic[Tile]):
         if self._by_each:
             problem = 'the ring has released_by="thread", and a commit releases a stage once'
             ARGUMENT.fail(call="ring.feed", problem=problem, advice="make the ring without released_by")
-        many = self._several_here() is not None
+        many = self._roles.several_here() is not None
         walk = self._role("feed", "one thread that issues tcgen05.mma", wrong=many or self._roles.consuming is not None)
         index = walk.index.value
         k.mbarrier.wait(walk.full + index, walk.phase)
@@ -337,27 +337,17 @@ class Ring(KnownAttributes, Generic[Tile]):
         if self._walk is None:
             _fail_consumers(None, max(1, self._k.threads // WARPGROUP_SIZE - 1))
         if wrong:
-            block, several = self._k.core.regions[-1].describe(), self._several_here()
+            block, several = self._k.core.regions[-1].describe(), self._roles.several_here()
             ring_rules.RING_ROLE.fail(
                 call=call, who=who, block=f"{block}, which {several} threads run" if several else block
             )
         self._check_ready(call)
         return self._walk
 
-    def _several_here(self) -> int | None:
-        """How many threads of the CTA are here; None for one thread, and where that is not known."""
-        here = self._k.core.execution.here()
-        return here.count if here is not None and here.count != 1 else None
-
     def _check_ready(self, call: str) -> None:
         """Raises pipeline.not-ready where no barrier followed the set-up of the mbarriers."""
-        if self._full is None:
-            return
-        for instruction in reversed(list(self._k.machine.instructions())):
-            if _synchronises(instruction.semantics):
-                return
-            if instruction.semantics.mbarrier is MbarrierUse.INIT:
-                ring_rules.RING_NOT_READY.fail(call=call)
+        if self._full is not None:
+            self._roles.check_ready(f"ring.{call}", "k.pipeline", "a ring is used")
 
     def _check_drained(self, call: str, stage: str, advice: str, rounds: int = 1) -> None:
         """Raises pipeline.in-flight where a loop gives back a stage whose mma are certainly not waited for.
@@ -395,8 +385,3 @@ _GIVEN_BACK = (
     ("ring.drain(in_flight=1)", "the stage before", "let the wait in the block leave at most one group in flight"),
 )
 """By how many groups stay in flight: the call, what it gives back, and what to do where that is still read."""
-
-
-def _synchronises(said: Semantics) -> bool:
-    """Whether threads wait there for each other: then mbarriers that one thread has initialised are visible to all."""
-    return said.waits_at(Scope.CTA) or said.waits_at(Scope.CLUSTER)

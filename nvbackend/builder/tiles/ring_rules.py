@@ -64,8 +64,8 @@ RING_IN_FLIGHT = Rule(
 )
 RING_NOT_READY = Rule(
     id="pipeline.not-ready",
-    message="ring.{call}() waits at mbarriers that no barrier has made visible since they were initialised",
-    fix="call k.mbarrier.ready() after the last k.pipeline(...), before a ring is used",
+    message="{call}() waits at mbarriers that no barrier has made visible since they were initialised",
+    fix="call k.mbarrier.ready() after the last {made}(...), before {use}",
     why="A thread may wait at a barrier before it is initialised, and wait forever.",
     reference="PTX ISA 9.7.13.15 (mbarrier.init), 9.7.13.4 (fence.mbarrier_init)",
 )

@@ -8,7 +8,7 @@ from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes.blocks import LOOPS, Region, with_block
 from nvbackend.builder.tiles import ring_rules
 from nvbackend.builder.values.values import Operand, Value
-from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE
+from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE, MbarrierUse, Scope, Semantics
 from nvbackend.intrinsics.sync.register_budget import REGISTER_COUNTS, launch_share
 
 REGISTER_STEP = REGISTER_COUNTS.step
@@ -61,6 +61,19 @@ class Roles:
         inside = regions[regions.index(self._block) + 1 :] if self._block in regions else None
         return inside is not None and all(region.kind in LOOPS for region in inside)
 
+    def several_here(self) -> int | None:
+        """How many threads of the CTA are here; None for one thread, and where that is not known."""
+        here = self._k.core.execution.here()
+        return here.count if here is not None and here.count != 1 else None
+
+    def check_ready(self, call: str, made: str, use: str) -> None:
+        """Raises pipeline.not-ready where no barrier followed the set-up of the mbarriers."""
+        for instruction in reversed(list(self._k.machine.instructions())):
+            if _synchronises(instruction.semantics):
+                return
+            if instruction.semantics.mbarrier is MbarrierUse.INIT:
+                ring_rules.RING_NOT_READY.fail(call=call, made=made, use=use)
+
     def _check_registers(self, registers: int, consumers: int) -> None:
         """The pool is what the CTA has at launch: an equal share of the register file for each thread.
 
@@ -81,3 +94,8 @@ class Roles:
                 pool=share * self._k.threads,
                 most=left // consumers // REGISTER_STEP * REGISTER_STEP,
             )
+
+
+def _synchronises(said: Semantics) -> bool:
+    """Whether threads wait there for each other: then mbarriers that one thread has initialised are visible to all."""
+    return said.waits_at(Scope.CTA) or said.waits_at(Scope.CLUSTER)

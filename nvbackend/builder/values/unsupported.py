@@ -33,6 +33,10 @@ _INSTEAD = {
         "take its stages one after another: `with ring.fill() as stage:` and `with ring.drain() as stage:`",
     ),
     **dict.fromkeys(
+        (("DynamicTiles", "elements to go through"), ("DynamicTiles", "with-block of its own")),
+        "use `with tiles.draw() as tile:` in the producer, and `with tiles.take() as tile:` in the consumers",
+    ),
+    **dict.fromkeys(
         (("Stage", "elements to go through"), ("Stage", "elements in brackets")),
         "take a tile by its name, which k.pipeline has got: stage.a",
     ),

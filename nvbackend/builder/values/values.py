@@ -282,7 +282,7 @@ class Value(Arithmetic):
     def ir(self) -> ir.Value:
         """The llvmlite value, for code that emits with llvmlite itself. Raises value.scope if its block has ended."""
         if not self._region.open and not isinstance(self._ir, ir.Constant):
-            rules.OUT_OF_SCOPE.fail(block=self._region.describe())
+            self._region.fail_scope()
         return self._ir
 
     @property
