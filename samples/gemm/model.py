@@ -44,8 +44,8 @@ AGAIN = 0.303
 IN_NARROW = 1.0625
 """How much longer a launch of narrow wide tiles takes."""
 ALONE, FAR, TURNS = 1.004, 200e6, 1.04
-"""How much longer a step takes for CTAs that share no tiles, where the operands have more than so many bytes and no more
-than 16 bits an element; and for ping-pong consumers."""
+"""How much longer a step takes for CTAs that share no tiles, where the operands have more than so many bytes and no
+more than 16 bits an element; and for ping-pong consumers."""
 STORE, STORED_ROW, LINES, FEW_STAGES = 0.14, 1.8e-6, 8.6e-5, 0.3
 """Microseconds between the last step of a wide tile and the first one of the next: always, for the square of its
 columns, for each column and line of C beyond one, where a row of 128 bytes is stored as several, and with a ring of
