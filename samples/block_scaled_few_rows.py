@@ -14,7 +14,7 @@ import nvbackend as nvb
 from nvbackend import e4m3, f16, f32, i32
 from nvbackend.layout import Layout
 from samples.block_scales import ALIGNED, BLOCK, SCALES_B, ScalesB
-from samples.gemm.deep import PAIR, QUAD_COLUMNS, Columns, Deep, Sums, converted, store_parts
+from samples.gemm.deep import PAIR, QUAD, QUAD_COLUMNS, Columns, Deep, converted, store_parts
 from samples.gemm.model import microseconds
 from samples.gemm.wide import PRODUCER_REGISTERS, REGISTERS, overlap
 
@@ -68,11 +68,9 @@ def gemm(
     of_a, of_b = (f32, Layout(scales_of(columns))), (f32, Layout(SCALES_B))
     a_tile, b_tile = mma.smem_b(BLOCK), mma.smem_a(BLOCK)
     ring = k.pipeline(stages, CONSUMERS, released_by="thread", b=b_tile, a=a_tile, of_a=of_a, of_b=of_b)
-    exchange = Sums(k, f32, own, THREADS, split - 1)
+    exchange = k.cluster.reduce_scatter(mma, own_first=True)
     k.tma.prefetch_maps(a, b)
     k.mbarrier.ready()
-    with k.if_(k.thread_id() == 0):
-        exchange.expect()
     rank, tile = k.cluster.rank(), k.cluster.id()
     tiles_down = (n + (BLOCK - 1)) // BLOCK
     down, column = tile % tiles_down, tile // tiles_down * columns
@@ -82,9 +80,8 @@ def gemm(
         overlap(k)
         with mine() as step, ring.fill() as stage:
             k.tma.load(stage.b, b, (down * BLOCK, step * BLOCK), stage.full)
-            for part in range(split):  # each CTA's own columns first, as in `Sums.send`
-                row = column + (rank + part) % split * own
-                k.tma.load(stage.a.rows_from(part, own), a, (row, step * BLOCK), stage.full)
+            for part, row in enumerate(exchange.parts()):
+                k.tma.load(stage.a.rows_from(part, own), a, (column + row, step * BLOCK), stage.full)
             k.tma.load_box(stage.of_a.at(0), scales_a, (column, step), stage.full)
             k.tma.load_box(stage.of_b.at(0), scales_b, (down // ALIGNED * ALIGNED, step), stage.full)
 
@@ -95,14 +92,15 @@ def gemm(
         with mine():
             with ring.drain() as stage:
                 total = sums.elements(warpgroup)
-                factors = total.columns(lambda at: stage.of_a[(at + rank * own) % columns]) * stage.of_b[down % ALIGNED]
+                factors = total.columns(lambda at: stage.of_a[exchange.column(at)]) * stage.of_b[down % ALIGNED]
                 product.clear()
                 with k.wgmma.group(in_flight=0):
                     mma.accumulate(product, stage.b, stage.a, warpgroup)
             sums.set(total.map(lambda old, x, factor: k.math.fma(x, factor, old), product.elements(warpgroup), factors))
-        exchange.send(sums.elements(warpgroup), thread)
-        parts = (converted(four, f16, None) for four in exchange.added(sums.elements(warpgroup), thread))
-        first = down * BLOCK + thread // 32 * 16 + thread % 32 // 4, column + rank * own + thread % 4 * PAIR
+        exchange.send(sums, warpgroup)
+        totals = exchange.sums()
+        parts = (converted(totals[at : at + QUAD], f16, None) for at in range(0, len(totals), QUAD))
+        first = down * BLOCK + thread // 32 * 16 + thread % 32 // 4, column + exchange.first + thread % 4 * PAIR
         store_parts(k, c, parts, first, None, (n, m), n, swapped=True)
 
 

@@ -6,7 +6,7 @@ other columns to the CTAs that store them, thread by thread, with stores that co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Annotated
@@ -45,45 +45,6 @@ C = Annotated[nvb.Pointer, pointer_to_c]
 Columns = Annotated[i32, nvb.Scalar(i32, multiple_of=PAIR)]
 Place = tuple[nvb.Value, nvb.Value]
 """A row and a column."""
-
-
-class Sums:
-    """The sums that a CTA receives from the `others` of its cluster, for the `columns` that it stores."""
-
-    def __init__(self, k: nvb.KernelBuilder, element: nvb.ElementType, columns: int, threads: int, others: int) -> None:
-        self._k, self._threads, self._others = k, threads, others
-        self._quads = columns // QUAD_COLUMNS
-        size = QUAD * self._quads * threads * others
-        self._sent = k.shared(element, size, align=16, name="sums")
-        self._bytes = size * element.bits // 8
-        self._full = k.mbarrier.array(1, arrivals=1, name="sent")
-
-    def expect(self) -> None:
-        """Announce the bytes that will come. One thread executes it."""
-        self._k.mbarrier.arrive(self._full, expect_tx=self._bytes)
-
-    def _place(self, other: int, quad: int, thread: nvb.Value) -> nvb.Address:
-        return self._sent + ((other * self._quads + quad) * self._threads + thread) * QUAD
-
-    def send(self, values: Sequence[nvb.Value], thread: nvb.Value) -> None:
-        """Send the parts after this CTA's own, each to the next rank; after the last rank comes rank 0."""
-        own = QUAD * self._quads
-        for other in range(self._others):
-            rank = (self._k.cluster.rank() + other + 1) % (self._others + 1)
-            for quad in range(self._quads):
-                first = own * (other + 1) + QUAD * quad
-                place = self._place(other, quad, thread)
-                self._k.async_store.store(place, values[first : first + QUAD], self._full, rank)
-
-    def added(self, values: Sequence[nvb.Value], thread: nvb.Value) -> Iterator[Sequence[nvb.Value]]:
-        """Wait for the others, then give this CTA's own part plus what they sent, four sums of a thread at a time."""
-        self._k.mbarrier.wait(self._full, 0)
-        for quad in range(self._quads):
-            four = values[QUAD * quad : QUAD * (quad + 1)]
-            for other in range(self._others):
-                sent = self._place(other, quad, thread).load(QUAD)
-                four = [value + more for value, more in zip(four, sent, strict=True)]
-            yield four
 
 
 def converted(values: Sequence[nvb.Value], result: nvb.ElementType, scale: nvb.Value | None) -> Sequence[nvb.Value]:
@@ -142,11 +103,9 @@ def deep(
     rows, depth, own, sums = WARPGROUP_ROWS * consumers, LINE // operand.bits, columns // split, wide.sums_of(operand)
     mma = wide.mma_of(k, operand, columns, rows)
     ring = k.pipeline(stages, consumers, a=mma.smem_a(depth, b_major if swapped else a_major), b=mma.smem_b(depth))
-    exchange = Sums(k, sums, own, 128 * consumers, split - 1)
+    exchange = k.cluster.reduce_scatter(mma, own_first=True)
     k.tma.prefetch_maps(a, b)
     k.mbarrier.ready()
-    with k.if_(k.thread_id() == 0):
-        exchange.expect()
     rank, tile = k.cluster.rank(), k.cluster.id()
     tiles_down = (height + rows - 1) // rows
     i_tile, j_tile = tile % tiles_down, tile // tiles_down
@@ -155,7 +114,7 @@ def deep(
 
     with k.producer(registers=PRODUCER_REGISTERS):
         wide.overlap(k)
-        parts = [column + (rank + part) % split * own for part in range(split)]
+        parts = [column + first for first in exchange.parts()]
         with mine() as step, ring.fill() as stage:
             k.tma.load(stage.a, left, (row, step * depth), stage.full)
             for part, first in enumerate(parts):
@@ -167,10 +126,11 @@ def deep(
         with mine(), ring.drain(in_flight=1) as stage, k.wgmma.group(in_flight=1):
             mma.accumulate(acc, stage.a, stage.b, warpgroup)
         k.wgmma.wait_group(0, drains=[acc])
-        exchange.send(acc.elements(warpgroup), thread)
-        of_thread = row + thread // 32 * 16 + thread % 32 // 4, column + rank * own + thread % 4 * PAIR
+        exchange.send(acc, warpgroup)
+        of_thread = row + thread // 32 * 16 + thread % 32 // 4, column + exchange.first + thread % 4 * PAIR
         factor = scale if operand.bits == 8 and sums is f32 else None
-        summed = (converted(four, result, factor) for four in exchange.added(acc.elements(warpgroup), thread))
+        totals = exchange.sums()
+        summed = (converted(totals[at : at + QUAD], result, factor) for at in range(0, len(totals), QUAD))
         # Elements of the tile before are left to it: of three CTAs or more it may add their sums in another order.
         begin = i_tile * rows, j_tile * columns
         store_parts(k, c, summed, of_thread, begin, (height, width), n, swapped=swapped)

@@ -113,7 +113,9 @@ def things_in_a_hopper_kernel() -> Iterator[Any]:
 
 
 def things_in_other_kernels() -> Iterator[Any]:
-    """Tensor memory, and a builder on a function of somebody else's."""
+    """Tensor memory, a cluster, and a builder on a function of somebody else's."""
+    k = nvb.KernelBuilder("kernel", "sm_90a", threads=128, cluster=2)
+    yield k.cluster.reduce_scatter(k.tiled_mma(WGMMA))
     k = nvb.KernelBuilder("kernel", "sm_100a", threads=128)
     request = nvb.tcgen05.mma("m128n64k16", f16, f16, f32)
     yield from (request, request.descriptor, k.tiled_mma(request))

@@ -230,6 +230,7 @@ class KernelBuilder(Operations):
         of_calls = [*owner_faults(self), *self.core.peers.faults(), *self.groups.faults()]
         faults = [*self._warnings, *of_calls, *verified]
         faults += work_for_nothing(self.core, self._epilogues)
+        faults += self.cluster._faults()
         faults += unused_parameters(self._unmentioned, self.function, self.machine, self._parameters)
         return raise_all(of_whole_calls(self.core, self.core.allowances.kept(faults)))
 

@@ -18,6 +18,7 @@ from nvbackend.builder.tiles.mma.tiled_mma import Instruction, axpby_part, make_
 from nvbackend.builder.tiles.mma.wgmma import TiledWgmma
 from nvbackend.builder.tiles.ring import Ring
 from nvbackend.builder.tiles.roles import Roles
+from nvbackend.builder.tiles.split_k.cluster import ClusterOfTiles
 from nvbackend.builder.tiles.stages import TileLayout
 from nvbackend.builder.tiles.tensor import Part, Tensor, make_tensor
 from nvbackend.builder.tiles.tile_order import grouped_tile
@@ -52,9 +53,12 @@ class Operations(FunctionBuilder):
 
     __written__ = "k"
     """What diagnostics call it before the name of a call."""
+    cluster: ClusterOfTiles
+    _cluster_type = ClusterOfTiles
 
     def __init__(self, core: Core) -> None:
         super().__init__(core)
+        self.cluster._builder = self
         self._epilogues: list[TmaEpilogue] = []
         """Those of the kernel, in the order in which they were made."""
         self._dynamic_tiles: list[DynamicTiles[Any]] = []

@@ -89,6 +89,7 @@ class FunctionBuilder:
     integer: IntegerOperations
     packed: PackedOperations
     multimem: Multimem
+    _cluster_type: type[Cluster] = Cluster
 
     def __init__(self, core: Core) -> None:
         self.core = self._k = core
@@ -96,15 +97,14 @@ class FunctionBuilder:
         self.function, self.machine = core.function, core.machine
         self.llvm: ir.IRBuilder = core.llvm
         self.threads, self.cluster_size = core.threads, core.cluster_size
-        self.control = Control(core)
-        self.memory = Memory(core)
+        self.control, self.memory = Control(core), Memory(core)
         self._threads = Threads(core, self.control)
         self.barrier = Barrier(core, self._threads)
         self.fence, self.setmaxnreg, self.warp = Fence(core), SetMaxNReg(core), Warp(core)
         self.groups = Groups(core, self.memory, self._threads, self.barrier)
         self.cta = CtaWide(core, self._threads, self.control, self.groups, self.warp)
-        of_cluster = ClusterReduction(core, self.memory, self._threads, self.control, self.cta)
-        self.cluster = Cluster(core, self.memory, self._threads, self.barrier, of_cluster)
+        reduction = ClusterReduction(core, self.memory, self._threads, self.control, self.cta)
+        self.cluster = self._cluster_type(core, self.memory, self._threads, self.barrier, reduction)
         self.mbarrier = Mbarrier(core, self.control, self.memory, self._threads, self.barrier, self.cluster, self.fence)
         self.tma = Tma(core, self.control, self._threads, self.cluster)
         self.math = Math(core)
