@@ -245,7 +245,8 @@ def check(
         raise ValueError(f"A is K x M, in rows of a multiple of 16 bytes for TMA: {text}")
 
 
-def _check_copied(m: int, n: int, depth: int, batches: int | None, majors: tuple[Major, Major]) -> None:
+def check_copied(m: int, n: int, depth: int, batches: int | None, majors: tuple[Major, Major]) -> None:
+    """Raises ValueError for rows that threads do not copy, which are not multiples of 16 bytes."""
     if batches is not None or majors != K_MAJOR:
         sizes = f"M = {m}, N = {n} and K = {depth}"
         raise ValueError(f"rows in a batch, or with MN-major operands, are multiples of {TMA} bytes, unlike in {sizes}")
@@ -281,7 +282,7 @@ def candidates(
     tiled: list[Wide | Deep | Unaligned] = [*stored_so(whole, majors)]
     skinny: list[Skinny] = []
     if not for_tma(m, n, depth, operand, result, majors):
-        _check_copied(m, n, depth, batches, majors)
+        check_copied(m, n, depth, batches, majors)
         tiled += unaligned_ones(n, depth, operand, result)
         skinny += (one for one in skinny_ones(m, n, depth, operand, result) if is_possible(one, m, n, multiprocessors))
         thin, tiled = _aligned(thin, n, depth, result), _aligned(tiled, n, depth, result)

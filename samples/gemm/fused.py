@@ -2,15 +2,17 @@
 
 An epilogue is a function of the sums, a tile of f32 (s32 of integers) that lies in registers, and of what it may ask
 for, a `Given`: a number for each row of D, one for each column, a matrix of D's shape, alpha and beta. What it does not
-ask for is not loaded. It sees a part of D or of D^T: 64 rows of a tile, where sums outside of the matrix are zeros.
-`python -m samples.gemm.fused [EPILOGUE] M N K` runs one of EPILOGUES; N and K are multiples of 16.
+ask for is not loaded. It sees a part of D or of D^T: 64 rows of a tile. Sums outside of the matrix are zeros, or those
+of its last row or column again.
+`python -m samples.gemm.fused [EPILOGUE] M N K` runs one of EPILOGUES for any sizes: `wide` multiplies where TMA loads A
+and B and stores D, and `unaligned` elsewhere.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, NamedTuple, TypeAlias
@@ -18,9 +20,11 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 import nvbackend as nvb
 from nvbackend import Major, e4m3, f16, f32, i32, i64
 from nvbackend.layout import Layout
-from samples.gemm.choice import K_MAJOR, check, fits, for_tma, stored_so, wide_ones
+from samples.gemm import unaligned
+from samples.gemm.choice import K_MAJOR, check, check_copied, fits, for_tma, stored_so, unaligned_ones, wide_ones
 from samples.gemm.forms import Form, operands_of
 from samples.gemm.model import microseconds
+from samples.gemm.unaligned import TMA, Unaligned
 from samples.gemm.wide import A, B, C, Extent, Wide, products
 from samples.problem import Problem
 from samples.problem import main as solve
@@ -28,6 +32,8 @@ from samples.program import e4m3_matrix
 
 MOST_COLUMNS = {False: 192, True: 128}
 """Of a tile, and of one of D^T: beside more sums a thread may have too few registers for what an epilogue loads."""
+MOST_COPIED = {1: {False: 128, True: 128}, 2: {False: 192, True: 64}}
+"""The same of tiles that threads copy, by the number of their warpgroups."""
 WIDEST = 256, 2
 """Columns and cluster of larger tiles, in which those of the epilogues here are not spilled (ptxas 13.5)."""
 
@@ -46,7 +52,8 @@ class Given:
     """What an epilogue may ask for, of a tile of D or D^T: each is loaded where it is asked for first.
 
     `extents` are M and N, and `at` is the row and the column of D of the tile's first element. `swapped`, the rows of
-    the sums are columns of D. An element's place in D, for example for a mask, follows from the three.
+    the sums are columns of D. An element's place in D, for example for a mask, follows from the three. Rows of D are
+    multiples of `together` elements.
     """
 
     k: nvb.KernelBuilder
@@ -58,6 +65,7 @@ class Given:
     at: tuple[nvb.Value, nvb.Value]
     extents: tuple[nvb.Value, nvb.Value]
     swapped: bool
+    together: int = 2
 
     @cached_property
     def of_rows(self) -> nvb.AxisValues:
@@ -76,7 +84,7 @@ class Given:
         first = row.to(i64) * n.to(i64) + column.to(i64)
         strides: Any = (1, n) if self.swapped else (n, 1)
         height, width = (n - column, m - row) if self.swapped else (m - row, n - column)
-        tensor = self.k.tensor(self.matrix + first, Layout(self.sums.shape, strides), multiple_of=2)
+        tensor = self.k.tensor(self.matrix + first, Layout(self.sums.shape, strides), multiple_of=self.together)
         inside = self.k.identity_tensor(self.sums.shape).below(height, width)
         return self.sums.load(tensor, where=inside).to(f32)
 
@@ -86,6 +94,7 @@ class Given:
         return along(lambda place: (vector + (first + place)).load(where=first + place < end)[0])
 
 
+Tile: TypeAlias = Wide | Unaligned
 Epilogue = Callable[[nvb.TileValues, Given], nvb.TileValues]
 
 
@@ -132,6 +141,44 @@ def fused(
     products(k, (a, b, d), k.const(1, i32), (m, n), steps, one, finish)
 
 
+@nvb.kernel("sm_90a", threads=lambda producers, consumers: 128 * (producers + consumers), min_ctas=1)
+def fused_unaligned(
+    k: nvb.KernelBuilder,
+    a: unaligned.A,
+    b: unaligned.B,
+    d: unaligned.C,
+    of_rows: Vector,
+    of_columns: Vector,
+    residual: Matrix,
+    alpha: f32,
+    beta: f32,
+    m: Extent,
+    n: unaligned.Columns,
+    depth: unaligned.Depth,
+    *,
+    epilogue: Epilogue,
+    operand: nvb.ElementType = f16,
+    result: nvb.ElementType = f16,
+    width: int = 2,
+    together: int = 1,
+    columns: int = 192,
+    producers: int = 2,
+    consumers: int = 2,
+    stages: int = 5,
+    group: int = 16,
+    swapped: bool = False,
+) -> None:
+    """The constants are those of `unaligned`, and the epilogue."""
+    one = Unaligned(columns, producers, consumers, stages, width, together, operand, result, group, swapped)
+
+    def finish(acc: nvb.Accumulator, part: nvb.Operand, at: unaligned.Place) -> nvb.TileValues:
+        sums, in_d = acc.elements(part), at[::-1] if swapped else at
+        vectors, extents = (of_rows, of_columns), (m, n)
+        return epilogue(sums, Given(k, sums, alpha, beta, vectors, residual, in_d, extents, swapped, together))
+
+    unaligned.products(k, (a, b, d), (m, n), depth, one, finish)
+
+
 def biased_gelu(sums: nvb.TileValues, given: Given) -> nvb.TileValues:
     """gelu(A @ B^T + bias)."""
     return (sums + given.of_columns).map(lambda x: given.k.math.gelu(x, approx=True))
@@ -175,18 +222,22 @@ EPILOGUES = {
 
 @dataclass(frozen=True)
 class Fused:
-    """A tile of `wide`, and what is done with it."""
+    """A tile, and what is done with it."""
 
-    tile: Wide
+    tile: Tile
     epilogue: Epilogue
 
     @property
     def kernel(self) -> nvb.KernelDefinition:
-        return fused.with_(**vars(self.tile), epilogue=self.epilogue)
+        definition = fused_unaligned if isinstance(self.tile, Unaligned) else fused
+        return definition.with_(**vars(self.tile), epilogue=self.epilogue)
 
 
-def has_room(one: Wide, most_columns: int | None) -> bool:
+def has_room(one: Tile, most_columns: int | None) -> bool:
     """Whether a thread has registers for an epilogue beside its sums."""
+    if isinstance(one, Unaligned):
+        most = MOST_COLUMNS if one.width == TMA else MOST_COPIED[one.producers]
+        return one.columns <= (most[one.swapped] if most_columns is None else most_columns)
     if one.pingpong or most_columns is not None:
         return not one.pingpong and one.columns <= (most_columns or 0)
     return one.columns <= MOST_COLUMNS[one.swapped] or (not one.swapped and (one.columns, one.cluster) == WIDEST)
@@ -206,32 +257,31 @@ def choose(
 ) -> Fused:
     """The tile that takes the least time by the model, of those that leave registers to an epilogue.
 
-    Where ptxas warns of spills, take tiles of fewer columns. Raises ValueError as `candidates` does, and for rows of A,
-    B and D that are not multiples of 16 bytes.
+    Where ptxas warns of spills, take tiles of fewer columns. Raises ValueError as `candidates` does.
     """
     if not callable(epilogue):
         raise ValueError(f"an epilogue is a function of the sums and of what is given, not {epilogue!r}")
     check(operand, result, majors, m=m, n=n, depth=depth, multiprocessors=multiprocessors)
-    if not for_tma(m, n, depth, operand, result, majors):
-        raise ValueError(f"rows of A, B and D are multiples of 16 bytes, unlike in M = {m}, N = {n} and K = {depth}")
-    tiles = [
-        one.for_depth(depth)
-        for one in stored_so(wide_ones(operand, result), majors)
-        if isinstance(one, Wide) and has_room(one, most_columns) and one.cluster <= multiprocessors and fits(one, m, n)
-    ]
+    every: Iterable[Tile]
+    if for_tma(m, n, depth, operand, result, majors):
+        wide = (one for one in stored_so(wide_ones(operand, result), majors) if isinstance(one, Wide))
+        every = (one.for_depth(depth) for one in wide if one.cluster <= multiprocessors)
+    else:
+        check_copied(m, n, depth, None, majors)
+        every = unaligned_ones(n, depth, operand, result)
+    tiles = [one for one in every if has_room(one, most_columns) and fits(one, m, n)]
     if not tiles:
         raise ValueError(f"no tile has at most {most_columns} columns")
     return Fused(min(tiles, key=lambda one: microseconds(one, m, n, depth, multiprocessors)), epilogue)
 
 
-def check_shapes(one: Wide, operands: tuple[Any, Any, Any], given: tuple[Any, Any, Any], depth: int) -> None:
+def check_shapes(one: Tile, operands: tuple[Any, Any, Any], given: tuple[Any, Any, Any], depth: int) -> None:
     """Raises ValueError for arrays of other shapes: TMA reads zeros past their ends, and an epilogue anything."""
     a, b, d = (tuple(array.shape) for array in operands)
     if len(d) != 2:
         raise ValueError(f"D is M x N, not {d}")
-    stored = [
-        (depth, x) if major is Major.MN else (x, depth) for x, major in zip(d, (one.a_major, one.b_major), strict=True)
-    ]
+    majors = (one.a_major, one.b_major) if isinstance(one, Wide) else K_MAJOR
+    stored = [(depth, x) if major is Major.MN else (x, depth) for x, major in zip(d, majors, strict=True)]
     for name, shape, right in (("A", a, stored[0]), ("B", b, stored[1])):
         if shape != right:
             raise ValueError(f"{name} is {right}, as D is {d} and K = {depth}, not {shape}")
@@ -243,7 +293,7 @@ def check_shapes(one: Wide, operands: tuple[Any, Any, Any], given: tuple[Any, An
 
 def launch(
     loaded: nvb.runtime.LoadedKernel,
-    one: Wide,
+    one: Tile,
     operands: tuple[Any, Any, Any],
     given: tuple[Any, Any, Any],
     alpha: float,
@@ -256,7 +306,8 @@ def launch(
     """
     check_shapes(one, operands, given, depth)
     m, n = operands[2].shape
-    grid, (_, _, *sizes) = one.launch_of(m, n, depth, loaded.device.limits.multiprocessors)
+    grid, last = one.launch_of(m, n, depth, loaded.device.limits.multiprocessors)
+    sizes = last[-3:]  # before them are the scale, and of `wide` the matrices of a batch
     loaded.launch(grid, *operands, *given, alpha, beta, *sizes)
 
 
@@ -291,7 +342,6 @@ def main() -> int:
         __doc__,
         problem,
         sizes="M, N and K",
-        multiples=(1, 16, 16),
         on_the_gpu=(4096, 4096, 4096),
         in_the_simulator=(200, 304, 80),
         forms=tuple(EPILOGUES),

@@ -79,6 +79,8 @@ Word = tuple[nvb.Address, nvb.Value]
 """What is to be stored, and where."""
 Copy = Callable[[nvb.Value, nvb.Address], list[Word]]
 """Copies a piece of a row, by how many bytes it is after that of the first row, to a place in a tile."""
+Finish = Callable[[nvb.Accumulator, nvb.Operand, Place], nvb.TileValues]
+"""What is stored of a tile: of the accumulator, of which a warpgroup has 64 rows of the tile, which begins there."""
 Copies = Callable[[nvb.Value, int], list[Word]]
 """Copies from some of a thread's rows, by the number of the first one."""
 
@@ -271,46 +273,36 @@ def store(
     values.store(tile, where=k.identity_tensor(shape).below(height - row, across - column))
 
 
-@nvb.kernel("sm_90a", threads=lambda producers, consumers: 128 * (producers + consumers), min_ctas=1)
-def unaligned(
+def products(
     k: nvb.KernelBuilder,
-    a: A,
-    b: B,
-    c: C,
-    scale: f32,
-    m: Extent,
-    n: Columns,
-    depth: Depth,
-    *,
-    operand: nvb.ElementType = f16,
-    result: nvb.ElementType = f16,
-    width: int = 2,
-    together: int = 1,  # noqa: ARG001 (the type of `n` has it)
-    columns: int = 192,
-    producers: int = 2,
-    consumers: int = 2,
-    stages: int = 5,
-    group: int = 16,
-    swapped: bool = False,
+    matrices: Sequence[Any],
+    extents: tuple[nvb.Value, nvb.Value],
+    depth: nvb.Value,
+    one: Unaligned,
+    finish: Finish,
 ) -> None:
-    """Rows of A and B are multiples of `width` bytes, those of C of `together` elements. The rest is as for `wide`."""
-    left, right, height, across = (b, a, n, m) if swapped else (a, b, m, n)
-    rows, in_step = WARPGROUP_ROWS * consumers, LINE // operand.bits
-    mma = mma_of(k, operand, columns, rows)
+    """What a CTA does: tile after tile the products of A and B, and what `finish` makes of them to C.
+
+    `extents` are M and N. `finish` gets the sums, which 64 rows of the tile they are, and where the tile begins.
+    """
+    (a, b, c), (m, n) = matrices, extents
+    left, right, height, across = (b, a, n, m) if one.swapped else (a, b, m, n)
+    rows, columns, width, producers, in_step = one.rows, one.columns, one.width, one.producers, one.depth
+    mma = mma_of(k, one.operand, columns, rows)
     tiles = {"a": mma.smem_a(in_step), "b": mma.smem_b(in_step)}
     if width == TMA:
-        ring = k.pipeline(stages, consumers, **tiles)
+        ring = k.pipeline(one.stages, one.consumers, **tiles)
         k.tma.prefetch_maps(a, b)
     else:
-        ring = Stages(k, stages, producers, consumers, **tiles, is_async=width >= WORD)
+        ring = Stages(k, one.stages, producers, one.consumers, **tiles, is_async=width >= WORD)
     k.mbarrier.ready()
     steps = (depth + (in_step - 1)) // in_step
     bands, tiles_across = (height + rows - 1) // rows, (across + columns - 1) // columns
-    of_producer, of_consumer = REGISTERS[producers, consumers]
+    of_producer, of_consumer = REGISTERS[producers, one.consumers]
     mine = lambda: k.range(k.block_id(), bands * tiles_across, k.block_count(), name="tile")  # noqa: E731
 
     def place(tile: nvb.Value) -> Place:
-        band, beside = k.grouped(tile, bands, tiles_across, group)
+        band, beside = k.grouped(tile, bands, tiles_across, one.group)
         return band * rows, beside * columns
 
     with k.if_(k.warpgroup_id() < producers):
@@ -329,9 +321,40 @@ def unaligned(
             multiply(k, mma, ring, acc, steps, part, 0)
             k.wgmma.wait_group(0, drains=[acc])
             ring.release()
-            sums = finished(acc, part, result, scale if operand.bits == 8 and sums_of(operand) is f32 else None)
-            values = acc.elements(part) if isinstance(sums, nvb.Accumulator) else sums
-            store(k, values, c, (rows, columns), place(tile), (height, across), n, swapped=swapped)
+            first = place(tile)
+            store(k, finish(acc, part, first), c, (rows, columns), first, (height, across), n, swapped=one.swapped)
+
+
+@nvb.kernel("sm_90a", threads=lambda producers, consumers: 128 * (producers + consumers), min_ctas=1)
+def unaligned(
+    k: nvb.KernelBuilder,
+    a: A,
+    b: B,
+    c: C,
+    scale: f32,
+    m: Extent,
+    n: Columns,
+    depth: Depth,
+    *,
+    operand: nvb.ElementType = f16,
+    result: nvb.ElementType = f16,
+    width: int = 2,
+    together: int = 1,
+    columns: int = 192,
+    producers: int = 2,
+    consumers: int = 2,
+    stages: int = 5,
+    group: int = 16,
+    swapped: bool = False,
+) -> None:
+    """Rows of A and B are multiples of `width` bytes, those of C of `together` elements. The rest is as for `wide`."""
+    one = Unaligned(columns, producers, consumers, stages, width, together, operand, result, group, swapped)
+
+    def finish(acc: nvb.Accumulator, part: nvb.Operand, _: Place) -> nvb.TileValues:
+        sums = finished(acc, part, result, scale if operand.bits == 8 and sums_of(operand) is f32 else None)
+        return acc.elements(part) if isinstance(sums, nvb.Accumulator) else sums
+
+    products(k, (a, b, c), (m, n), depth, one, finish)
 
 
 @dataclass(frozen=True)

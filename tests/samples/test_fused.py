@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from nvbackend import Major, bf16, f16, u32
 from samples.gemm import fused
 from samples.gemm.fused import EPILOGUES, Fused
+from samples.gemm.unaligned import Unaligned, width_of
 from samples.gemm.wide import Wide
 from samples.program import Device
 
@@ -31,11 +33,24 @@ WHOLE = [
 ]
 
 
+OF_ANY_SIZE = {
+    "2 bytes": (Unaligned(64, 2, 1, 3, 2), 77),
+    "4 bytes": (Unaligned(64, 1, 1, 3, 4, 2), 78),
+    "8 bytes of D^T": (Unaligned(16, 1, 2, 3, 8, 2, swapped=True), 76),
+    "TMA": (Unaligned(64, 1, 1, 3, 16), 80),
+}
+"""Tiles that threads copy or store, each with a K."""
+ALWAYS = {"residual": "2 bytes", "bias_gelu": "4 bytes", "row_scales": "8 bytes of D^T"}
+
+
 def problem_of(name, tile, more=(8, 8), depth=144):
     case = EPILOGUES[name]
     tile = replace(tile, operand=case.form.operand, result=case.form.result)
     m, n = tile.sides(tile.rows + more[0], tile.columns + more[1])
-    case = case._replace(form=case.form._replace(majors=(tile.a_major, tile.b_major)))
+    if isinstance(tile, Wide):
+        case = case._replace(form=case.form._replace(majors=(tile.a_major, tile.b_major)))
+    else:
+        tile = replace(tile, width=width_of(depth, tile.operand))
     return fused.problem_for(Fused(tile, case.epilogue), m, n, depth, case)
 
 
@@ -45,6 +60,41 @@ def test_epilogues_of_every_tile(name, tile):
     compiled = problem.kernel.compile(assemble=False)
     assert compiled.diagnostics == ()
     assert problem.error(compiled, Device("a test")) < problem.tolerance
+
+
+@pytest.mark.parametrize(
+    ("name", "tile"),
+    [
+        pytest.param(name, tile, marks=() if ALWAYS.get(name) == tile else pytest.mark.exhaustive(seconds=2))
+        for name in EPILOGUES
+        for tile in OF_ANY_SIZE
+    ],
+    ids=str,
+)
+def test_epilogues_of_any_size(name, tile):
+    """Rows of D are no multiples of 16 bytes, nor whole tiles; columns, too."""
+    one, depth = OF_ANY_SIZE[tile]
+    more = (3, 5) if one.together == 1 else (6, 6)
+    problem = problem_of(name, one, more, depth)
+    compiled = problem.kernel.compile(assemble=False)
+    assert compiled.diagnostics == ()
+    assert problem.error(compiled, Device("a test")) < problem.tolerance
+
+
+@pytest.mark.parametrize("size", [(130, 77, 66), (20, 50, 70), (30, 33, 64), (50, 9, 71)], ids=str)
+def test_what_is_chosen_for_any_size_is_built(size):
+    one = fused.choose(*size, fused.added)
+    assert isinstance(one.tile, Unaligned)
+    assert one.kernel.build().diagnostics == ()
+    with pytest.raises(ValueError, match="no tile has at most 8 columns"):
+        fused.choose(*size, fused.added, most_columns=8)
+
+
+def test_a_residual_is_loaded_in_pairs_where_rows_have_them():
+    for together, load in ((1, "b16"), (2, "b32")):
+        one = Fused(Unaligned(64, 1, 1, 3, 16, together), fused.added)
+        ptx = one.kernel.compile(assemble=False, check=False).ptx
+        assert set(re.findall(r"ld\.global\.nc\.(\S+)", ptx)) == {load}
 
 
 @pytest.mark.parametrize("name", EPILOGUES)
@@ -78,7 +128,9 @@ def test_an_epilogue_of_ones_own_in_bf16_is_built():
 
 
 @pytest.mark.gpu((9, 0))
-@pytest.mark.parametrize("size", [(200, 144, 272), (1000, 1040, 2064), (5000, 3008, 80)], ids=str)
+@pytest.mark.parametrize(
+    "size", [(200, 144, 272), (1000, 1040, 2064), (5000, 3008, 80), (1001, 1003, 2005), (513, 1026, 770)], ids=str
+)
 @pytest.mark.parametrize("name", EPILOGUES)
 def test_every_epilogue_on_a_gpu(name, size):
     problem = fused.problem(name, *size)
@@ -92,7 +144,7 @@ def test_every_tile_on_a_gpu(tile):
     assert problem.error(problem.kernel.compile(), Device(None)) < problem.tolerance
 
 
-@pytest.mark.parametrize("size", [(4096, 4096, 4096), (512, 4096, 4096)], ids=str)
+@pytest.mark.parametrize("size", [(4096, 4096, 4096), (512, 4096, 4096), (4097, 4097, 4097)], ids=str)
 @pytest.mark.parametrize("name", EPILOGUES)
 def test_what_is_chosen_spills_nothing(name, size):
     case = EPILOGUES[name]
@@ -127,13 +179,14 @@ def hashed(x):
     return (x ^ x >> 15) * 2246822519
 
 
-@pytest.mark.parametrize("tile", TILES)
+@pytest.mark.parametrize("tile", [*TILES, "2 bytes", "8 bytes of D^T"])
 def test_a_mask_by_places_in_d(tile):
     case = EPILOGUES["residual"]._replace(epilogue=dropout, expected=lambda product, *_: product)
-    one = TILES[tile]
+    one, depth = (TILES[tile], 144) if tile in TILES else OF_ANY_SIZE[tile]
     m, n = one.sides(one.rows + 8, one.columns + 8)
-    form = case.form._replace(majors=(one.a_major, one.b_major))
-    problem = fused.problem_for(Fused(one, dropout), m, n, 144, case._replace(form=form))
+    majors = (one.a_major, one.b_major) if isinstance(one, Wide) else case.form.majors
+    form = case.form._replace(majors=majors)
+    problem = fused.problem_for(Fused(one, dropout), m, n, depth, case._replace(form=form))
     kept = hashed(np.arange(m * n, dtype=np.uint32).reshape(m, n)) >= 2**31
     problem = replace(problem, expected=np.where(kept, 2 * problem.expected, 0))
     assert problem.error(problem.kernel.compile(assemble=False), Device("a test")) < problem.tolerance
@@ -164,9 +217,9 @@ def arrays_of(shapes):
 
 
 @pytest.mark.parametrize("size", [(16, 13, 16), (16, 16, 13)], ids=str)
-def test_rows_that_tma_does_not_load_are_refused(size):
-    with pytest.raises(ValueError, match=r"rows of A, B and D are multiples of 16 bytes, .* N = 1\d and"):
-        fused.choose(*size, fused.added)
+def test_rows_that_neither_tma_nor_threads_load_are_refused(size):
+    with pytest.raises(ValueError, match=r"with MN-major operands, are multiples of 16 bytes, unlike in M = 16, N = 1"):
+        fused.choose(*size, fused.added, majors=(Major.K, Major.MN))
 
 
 def test_an_epilogue_is_no_name():
