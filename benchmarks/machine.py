@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import subprocess
 import threading
+import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -38,6 +39,18 @@ def asked(properties: Any, fields: str) -> list[str] | None:
     lines = said.strip().splitlines()
     own = lines if len(lines) == 1 else [line for line in lines if str(properties.uuid) in line]
     return [field.strip() for field in own[0].split(",")[1:]] if own else None
+
+
+def heat(seconds: float = 8.0) -> None:
+    """Multiply until the GPU is as warm as in a long run: a cool one has higher clocks at the same power."""
+    import torch
+
+    a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.float16) for _ in range(2))
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        for _ in range(50):
+            torch.matmul(a, b)
+        torch.cuda.synchronize()
 
 
 class Sample(NamedTuple):

@@ -21,8 +21,9 @@ from dataclasses import replace
 from functools import partial
 
 from benchmarks.arguments import end_without_pytorch
-from benchmarks.machine import Clocks, clocks_of, machine
+from benchmarks.machine import Clocks, clocks_of, heat, machine
 from benchmarks.tables.attention import attention, attention_in_e4m3
+from benchmarks.tables.bounds import bounds
 from benchmarks.tables.epilogues import epilogues
 from benchmarks.tables.gemm import few_rows, layers, orders, shapes, unaligned
 from benchmarks.tables.other_types import (
@@ -46,6 +47,7 @@ TABLES: dict[str, Callable[[], Table]] = {
     "unaligned": unaligned,
     "epilogues": epilogues,
     "types": types,
+    "bounds": bounds,
     "types_few_rows": types_few_rows,
     "scaled": scaled,
     "scaled_few_rows": scaled_few_rows,
@@ -113,6 +115,7 @@ def measured(tables: dict[str, Table], how: How, jobs: int) -> int:
         kernels = compiled(tables.values(), executor)
     print(f"{len(kernels)} kernels, compiled in {time.perf_counter() - begun:.0f} s\n", flush=True)
     failed = 0
+    heat()
     with Clocks() as clocks:
         for name, table in tables.items():
             at = time.perf_counter()
