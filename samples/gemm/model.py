@@ -8,6 +8,8 @@ hundred shapes, most of them with fewer than 1024 rows of A.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from nvbackend import tf32
 from samples.gemm.deep import Deep
@@ -32,24 +34,39 @@ NEXT_WAVE = 0.886
 """Microseconds until a CTA begins where another one ended."""
 
 # Of wide and deep tiles.
-STEP, MULTIPLY, LOAD = {1: 0.0133, 2: 0.0176, 3: 0.0407}, 1.531e-3, 1.365e-4
-"""Microseconds of a step: by the number of consumers, for each column of a tile and 64 rows, and for each row of either
-operand: loading them takes power, and so costs clock."""
-MULTIPLY_TF32, LOAD_TF32 = 1.1e-3, 4.2e-4
-"""The same of tf32, fitted to eleven tiles of cubes of 4096 and 8192: a line has half as many elements to multiply."""
+
+
+class Rates(NamedTuple):
+    """Of operands of a type."""
+
+    step: Mapping[int, float]
+    """Microseconds of a step, by the number of consumers."""
+    multiply: float
+    """And for each column of a tile and 64 rows."""
+    load: float
+    """And for each row of either operand: loading them takes power, and so costs clock."""
+    alone: float
+    """How much longer it takes for CTAs that share no tiles, where the operands have more than FAR bytes."""
+    turns: float
+    """And for ping-pong consumers."""
+    store: float
+    """Microseconds between the last step of a wide tile and the first one of the next, for the square of its columns:
+    all CTAs store at once, and those of f32 17 MB."""
+
+
+RATES = Rates({1: 0.0133, 2: 0.0176, 3: 0.0407}, 1.531e-3, 1.365e-4, 1.004, 1.04, 1.8e-6)
+RATES_TF32 = Rates({1: 0.0285, 2: 0.057, 3: 0.099}, 1.15e-3, 2.5e-4, 1.0, 0.94, 5.2e-5)
+"""A step has half as many products as with other types, for as many bytes. Fitted to twenty tiles of five shapes."""
+FAR = 200e6
 UNALIGNED, OUTSIDE = 1.35, 1.395
 """What bytes count where rows of the operands do not begin at lines, and how much more a row outside counts."""
 AGAIN = 0.303
 """How much of an operand comes from memory again where CTAs that do not share its tiles read them at the same time."""
 IN_NARROW = 1.0625
 """How much longer a launch of narrow wide tiles takes."""
-ALONE, FAR, TURNS = 1.004, 200e6, 1.04
-"""How much longer a step takes for CTAs that share no tiles, where the operands have more than so many bytes and no
-more than 16 bits an element; and for ping-pong consumers."""
-STORE, STORED_ROW, LINES, FEW_STAGES = 0.14, 1.8e-6, 8.6e-5, 0.3
-"""Microseconds between the last step of a wide tile and the first one of the next: always, for the square of its
-columns, for each column and line of C beyond one, where a row of 128 bytes is stored as several, and with a ring of
-three stages, which hold less of the next tile."""
+STORE, LINES, FEW_STAGES = 0.14, 8.6e-5, 0.3
+"""And always, for each column and line of C beyond one, where a row of 128 bytes is stored as several, and with a ring
+of three stages, which hold less of the next tile."""
 EXCHANGE, EXCHANGED = 0.532, 1.09e-2
 """Microseconds in which the CTAs of a deep tile send their sums and store them: always, and for each column and 64 rows
 that one sends."""
@@ -77,6 +94,11 @@ READ_BY_ALL = 1.05e-3
 """How much longer a launch takes for each row of A in a tile, as every CTA reads the same ones."""
 PART = 0.0384
 """Microseconds that a cluster takes to add its sums, for each part and the root of a tile's columns."""
+
+
+def rates_of(choice: Wide | Deep | Unaligned) -> Rates:
+    """Those of its operands."""
+    return RATES_TF32 if choice.operand is tf32 else RATES
 
 
 def resident(multiprocessors: int, cluster: int) -> int:
@@ -135,9 +157,8 @@ def _wide_microseconds(choice: Wide, m: int, n: int, depth: int, multiprocessors
     bits = batches * _bits(choice, m, n, depth, choice.cluster)
     memory = _from_memory(bits, tiles, multiprocessors, is_free=is_apart)
     stores = 1 if choice.pingpong else waves  # in turns all but the last one are beside steps
-    bits_of_one = choice.operand.bits
-    far = alone and bits_of_one <= 16 and batches * (m + n) * depth * bits_of_one / 8 > FAR
-    multiplied = _multiplied(choice) * (TURNS if choice.pingpong else ALONE if far else 1)
+    far, rates = alone and batches * (m + n) * depth * choice.operand.bits / 8 > FAR, rates_of(choice)
+    multiplied = _multiplied(choice) * (rates.turns if choice.pingpong else rates.alone if far else 1)
     step = max(multiplied, _loaded(choice, m, n, depth) / _port(is_apart=is_apart), LATENCY / choice.stages)
     busiest = waves * steps * step + stores * _store(choice)
     return (ENDS + _longest(memory, busiest)) * (IN_NARROW if choice.columns in NARROW else 1)
@@ -170,9 +191,9 @@ def _unaligned_microseconds(choice: Unaligned, m: int, n: int, depth: int, multi
 
 def _multiplied(choice: Wide | Deep | Unaligned) -> float:
     """Microseconds in which the tensor cores multiply a step."""
-    multiply, load = (MULTIPLY_TF32, LOAD_TF32) if choice.operand is tf32 else (MULTIPLY, LOAD)
-    multiplied = multiply * choice.columns * choice.rows / WARPGROUP_ROWS
-    return STEP[choice.consumers] + multiplied + load * (choice.rows + choice.columns)
+    rates = rates_of(choice)
+    multiplied = rates.multiply * choice.columns * choice.rows / WARPGROUP_ROWS
+    return rates.step[choice.consumers] + multiplied + rates.load * (choice.rows + choice.columns)
 
 
 def _loaded(choice: Wide | Deep, m: int, n: int, depth: int) -> float:
@@ -187,7 +208,8 @@ def _loaded(choice: Wide | Deep, m: int, n: int, depth: int) -> float:
 def _store(choice: Wide) -> float:
     line = box_of_c(WARPGROUP_ROWS if choice.swapped else choice.columns, choice.result)
     more = LINE / (line * choice.result.bits) - 1
-    return STORE + STORED_ROW * choice.columns**2 + LINES * choice.columns * more + FEW_STAGES * (choice.stages < 4)
+    burst = rates_of(choice).store * choice.columns**2
+    return STORE + burst + LINES * choice.columns * more + FEW_STAGES * (choice.stages < 4)
 
 
 def _thin_microseconds(choice: Thin, m: int, n: int, depth: int, multiprocessors: int) -> float:
