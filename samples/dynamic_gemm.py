@@ -1,8 +1,7 @@
 """C = A @ B^T in f16 on Hopper by persistent CTAs, which take tiles from a counter in memory.
 
-If tiles are dealt in a fixed order, a CTA that is slow or starts late keeps its share. Here the producer takes the
-number of the next tile from the counter while it loads the present one, and passes it to the consumers in shared
-memory. The first tile is the CTA's own number, and the CTA that takes the last one sets the counter back to 0.
+If tiles are dealt in a fixed order, a CTA that is slow or starts late keeps its share. Here the producer draws the
+number of the next tile while it loads the present one, and the consumers take what it has drawn.
 
 Run it as it is: it multiplies random matrices (on a machine without a GPU in the simulator) and compares with NumPy.
 """
@@ -20,7 +19,6 @@ from samples.problem import main as solve
 TILE_M, TILE_N, TILE_K = 128, 128, 64
 STAGES, CONSUMERS = 5, 2
 GROUP = 16  # tile rows that are walked together, so that their tiles of B stay in L2
-MAILBOXES = 2
 
 Operand = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(TILE_M, TILE_K))]
 Result = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(64, 64))]
@@ -37,54 +35,33 @@ def gemm(
     tiles_n: i32,
     steps: i32,
 ) -> None:
+    count = tiles_m * tiles_n
     mma = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{TILE_N}k16", f16, f16, f32), warpgroups=(CONSUMERS, 1))
     ring = k.pipeline(STAGES, CONSUMERS, a=mma.smem_a(TILE_K), b=mma.smem_b(TILE_K))
     output = k.tma_epilogue(c, TILE_N, CONSUMERS)
-    numbers = k.shared(i32, MAILBOXES, name="numbers")
-    posted = k.mbarrier.array(MAILBOXES, arrivals=1, name="posted")
-    taken = k.mbarrier.array(MAILBOXES, arrivals=128 * CONSUMERS, name="taken")
+    tiles = k.dynamic_tiles(counter, count, CONSUMERS)
     k.tma.prefetch_maps(a, b, c)
     k.mbarrier.ready()
 
-    tiles = tiles_m * tiles_n
     place = lambda tile: k.grouped(tile, tiles_m, tiles_n, GROUP)  # noqa: E731
-    turn = k.var(0, i32)
 
-    with k.producer(registers=40):
-        tile = k.var(k.block_id(), i32)
-        with k.loop():
-            mailbox = turn % MAILBOXES
-            k.mbarrier.wait(taken + mailbox, turn // MAILBOXES % 2 ^ 1)
-            numbers[mailbox] = tile
-            k.mbarrier.arrive(posted + mailbox)
-            k.break_if(tile >= tiles)
-            following = k.atomic.add(counter, 1) + k.block_count()
-            m, n = place(tile)
-            with k.range(steps) as step, ring.fill() as stage:
-                k.tma.load(stage.a, a, (m * TILE_M, step * TILE_K), stage.full)
-                k.tma.load(stage.b, b, (n * TILE_N, step * TILE_K), stage.full)
-            with k.if_(following == tiles + k.block_count() - 1):
-                counter.store(0, order="relaxed", scope="gpu")
-            tile.set(following)
-            turn += 1
+    with k.producer(registers=40), tiles.draw() as tile:
+        m, n = place(tile)
+        with k.range(steps) as step, ring.fill() as stage:
+            k.tma.load(stage.a, a, (m * TILE_M, step * TILE_K), stage.full)
+            k.tma.load(stage.b, b, (n * TILE_N, step * TILE_K), stage.full)
 
     with k.consumers(registers=232) as warpgroup:
         acc = mma.accumulator()
-        with k.loop():
-            mailbox = turn % MAILBOXES
-            k.mbarrier.wait(posted + mailbox, turn // MAILBOXES % 2)
-            number = numbers[mailbox]
-            k.mbarrier.arrive(taken + mailbox)
-            k.break_if(number >= tiles)
+        with tiles.take() as tile:
             acc.clear()
             with k.range(steps), ring.drain(in_flight=1) as stage, k.wgmma.group(in_flight=1):
                 mma.accumulate(acc, stage.a, stage.b, warpgroup)
-            m, n = place(number)
+            m, n = place(tile)
             reserved = output.reserve((m * TILE_M + warpgroup * 64, n * TILE_N), warpgroup)
             k.wgmma.wait_group(0, drains=[acc])
             ring.release()
             reserved.store(acc)
-            turn += 1
         output.finish()
 
 

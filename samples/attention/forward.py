@@ -18,7 +18,7 @@ import nvbackend as nvb
 from nvbackend import Major, f16, i32, u32
 from samples.attention.choice import WARPGROUP_ROWS, WARPGROUP_THREADS, Form
 from samples.attention.softmax import Softmax
-from samples.attention.tiles import EvenTiles, QueryRing, Tiles
+from samples.attention.tiles import QueryRing, Tiles, even_tiles
 from samples.flash_attention import PANEL, QUICK, Keys, Output, Rows, check_shapes, packed, products, store
 
 TOGETHER = 65536  # rows of keys of the heads that are walked together, with 256 columns half as many
@@ -64,7 +64,8 @@ def produce(
         with k_ring.fill() as stage:
             load_keys(stage, owner, first)
 
-    with tiles.draw() as (head, first, steps):
+    with tiles.dealt.draw() as drawn:
+        head, first, steps = tiles.place(drawn)
         owner = head // share if share > 1 else head
         load_block(owner, (steps - 1) * block)
         load(v_ring, values, (before.value, 0, 0))
@@ -223,7 +224,8 @@ def consume(
     """Multiply and store the tiles, each after the first steps of the next one."""
     q_ring, k_ring, v_ring = rings
     of_head, of_row = k.var(0, i32), k.var(rows)  # the tile whose last weights are not multiplied yet: none
-    with one.turns(), tiles.take() as (head, first, steps):
+    with one.turns(), tiles.dealt.take() as taken:
+        head, first, steps = tiles.place(taken)
         query, more = q_ring.wait(), steps - one.left_out - 1
         seen = partial(one.first_seen, rows - (steps - 1) * one.block)
         weights, made = one.begin(query, k_ring, v_ring, seen, more == 0)
@@ -267,8 +269,8 @@ def attention(
     k_ring = k.pipeline(stages, consumers, tile=scoring.smem_b(depth))
     v_ring = k.pipeline(stages, consumers, tile=weighing.smem_b(block, Major.MN))
     k.tma.prefetch_maps(q, keys, values)
-    tiles = EvenTiles(k, counter, heads, rows, form, TOGETHER * 128 // max(depth, 128) if causal else 0)
-    q_ring = QueryRing(k, scoring.smem_a(depth), form, tiles.turn)
+    tiles = even_tiles(k, counter, heads, rows, form, TOGETHER * 128 // max(depth, 128) if causal else 0)
+    q_ring = QueryRing(k, scoring.smem_a(depth), form, tiles.dealt)
     k.mbarrier.ready()
     with k.producer(registers=24):
         produce(k, (q_ring, k_ring, v_ring), (q, keys, values), tiles, block, share)

@@ -22,7 +22,7 @@ from nvbackend import SwizzleMode, e4m3, f16, f32, i32, u32
 from samples.attention.choice import POLYNOMIAL, WARPGROUP_ROWS, WARPGROUP_THREADS, Form
 from samples.attention.forward import TOGETHER, Consumer, consume, grid, produce
 from samples.attention.softmax import Softmax
-from samples.attention.tiles import EvenTiles, QueryRing
+from samples.attention.tiles import QueryRing, even_tiles
 from samples.flash_attention import QUICK, Output, Rows, products
 
 GROUP = 16
@@ -135,8 +135,8 @@ def attention(
     k_ring = k.pipeline(stages, consumers, tile=scoring.smem_b(depth, swizzle=swizzle_of(depth)))
     v_ring = k.pipeline(stages, consumers, tile=weighing.smem_b(block, swizzle=swizzle_of(block)))
     k.tma.prefetch_maps(q, keys, values)
-    tiles = EvenTiles(k, counter, heads, rows, form, TOGETHER * 2 * 128 // max(depth, 128) if causal else 0)
-    q_ring = QueryRing(k, scoring.smem_a(depth, swizzle=swizzle_of(depth)), form, tiles.turn)
+    tiles = even_tiles(k, counter, heads, rows, form, TOGETHER * 2 * 128 // max(depth, 128) if causal else 0)
+    q_ring = QueryRing(k, scoring.smem_a(depth, swizzle=swizzle_of(depth)), form, tiles.dealt)
     k.mbarrier.ready()
 
     def load_keys(stage: nvb.Stage[nvb.SharedTile], head: nvb.Value, first: nvb.Value) -> None:

@@ -13,17 +13,17 @@ import math
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import nvbackend as nvb
 from nvbackend import Major, f16, i32
 from samples.attention.choice import WARPGROUP_ROWS, WARPGROUP_THREADS, Form
 from samples.attention.forward import TOGETHER, Consumer, Queries, Ring
 from samples.attention.softmax import LEAST, Softmax
-from samples.attention.tiles import Place, QueryRing, Tiles
+from samples.attention.tiles import QueryRing, grouped
 from samples.flash_attention import PANEL, QUICK, Keys, Output, Rows, check_shapes, products, store
 
-PLACE = ("head", "first", "end", "first_key", "end_of_keys")
+LISTED = 4  # numbers of a tile in the list
 
 
 def map_of_windows(element: nvb.ElementType, block: int) -> nvb.TensorMap:
@@ -33,25 +33,32 @@ def map_of_windows(element: nvb.ElementType, block: int) -> nvb.TensorMap:
 Windows = Annotated[nvb.TensorMap, map_of_windows]
 
 
-class ListedTiles(Tiles):
+class Place(NamedTuple):
+    """A tile's head, and what the list has of it."""
+
+    head: nvb.Value
+    first: nvb.Value
+    end: nvb.Value
+    first_key: nvb.Value
+    end_of_keys: nvb.Value
+
+
+def listed_tiles(
+    k: nvb.KernelBuilder,
+    counter: nvb.Address,
+    heads: nvb.Value,
+    group: nvb.Value,
+    listed: nvb.Address,
+    count: nvb.Value,
+    form: Form,
+) -> nvb.DynamicTiles[Place]:
     """Tiles of a list in memory, whose last ones have the most keys: the list times the heads."""
 
-    def __init__(
-        self,
-        k: nvb.KernelBuilder,
-        counter: nvb.Address,
-        heads: nvb.Value,
-        group: nvb.Value,
-        listed: tuple[nvb.Address, nvb.Value],
-        form: Form,
-    ) -> None:
-        self._list, count = listed
-        self._group = group
-        super().__init__(k, counter, heads, lambda: count, form, PLACE)
+    def place(number: nvb.Value) -> Place:
+        head, tile = grouped(k, number, group, heads, count)
+        return Place(head, *(listed[LISTED * tile + part] for part in range(LISTED)))
 
-    def _place(self, number: nvb.Value) -> Place:
-        head, tile = self._in_groups(number, self._group)
-        return head, *(self._list[(len(PLACE) - 1) * tile + part] for part in range(len(PLACE) - 1))
+    return k.dynamic_tiles(counter, heads * count, form.consumers, place=place)
 
 
 @dataclass(frozen=True)
@@ -66,9 +73,8 @@ class Sight:
     @classmethod
     def of(cls, k: nvb.KernelBuilder, place: Place, form: Form, *, causal: bool) -> Sight:
         """There is a step at least, if only one that sees nothing."""
-        _, first, end, first_key, end_of_keys = place
-        keys = end_of_keys - first_key
-        reach = first - end + keys
+        keys = place.end_of_keys - place.first_key
+        reach = place.first - place.end + keys
         seen = k.math.min(reach + WARPGROUP_ROWS * form.consumers, keys) if causal else keys
         steps = k.math.max((seen + (form.block - 1)) // form.block, 1)
         missing = k.math.max(steps * form.block - keys, 0)
@@ -79,7 +85,7 @@ def produce(
     k: nvb.KernelBuilder,
     rings: tuple[QueryRing, Ring, Ring],
     maps: tuple[nvb.TensorMapParameter, nvb.TensorMapParameter, nvb.TensorMapParameter],
-    tiles: Tiles,
+    tiles: nvb.DynamicTiles[Place],
     form: Form,
     share: int,
     *,
@@ -98,13 +104,13 @@ def produce(
             k.tma.load(stage.tile, windows, (owner, row.value, 0, -missing.value), stage.full)
 
     with tiles.draw() as place:
-        sight, (head, first, _, first_key, _) = Sight.of(k, place, form, causal=causal), place
-        last = first_key + (sight.steps - 1) * block
+        sight = Sight.of(k, place, form, causal=causal)
+        last = place.first_key + (sight.steps - 1) * block
         before = owner.value
-        owner.set(head // share if share > 1 else head)
+        owner.set(place.head // share if share > 1 else place.head)
         load_keys(last - sight.missing)
         load_values(before)
-        q_ring.load(q, head, first)
+        q_ring.load(q, place.head, place.first)
         row.set(last)
         missing.set(sight.missing)
         with k.range(sight.steps - 1):
@@ -188,8 +194,8 @@ def attention(
     k_ring = k.pipeline(stages, consumers, tile=scoring.smem_b(depth))
     v_ring = k.pipeline(stages, consumers, tile=weighing.smem_b(block, Major.MN))
     k.tma.prefetch_maps(q, keys, values)
-    tiles = ListedTiles(k, counter, heads, group, (places, count), form)
-    q_ring = QueryRing(k, scoring.smem_a(depth), form, tiles.turn)
+    tiles = listed_tiles(k, counter, heads, group, places, count, form)
+    q_ring = QueryRing(k, scoring.smem_a(depth), form, tiles)
     k.mbarrier.ready()
     with k.producer(registers=24):
         produce(k, (q_ring, k_ring, v_ring), (q, keys, values), tiles, form, share, causal=causal)
