@@ -99,6 +99,7 @@ if TYPE_CHECKING:
     from nvbackend.builder.tiles.ring import Ring as Ring
     from nvbackend.builder.tiles.ring_parts import RingParts as RingParts
     from nvbackend.builder.tiles.split_k.reduce_scatter import ReduceScatter as ReduceScatter
+    from nvbackend.builder.tiles.split_k.stream_k import PartialSums as PartialSums, StreamK as StreamK
     from nvbackend.builder.tiles.stages import Stage as Stage
     from nvbackend.builder.tiles.coordinates import Coordinates as Coordinates, Inside as Inside
     from nvbackend.builder.tiles.tensor import Tensor as Tensor
@@ -199,6 +200,7 @@ _NAMES: dict[str, str] = {
         "builder.tiles.ring": "Ring",
         "builder.tiles.ring_parts": "RingParts",
         "builder.tiles.split_k.reduce_scatter": "ReduceScatter",
+        "builder.tiles.split_k.stream_k": "PartialSums StreamK",
         "builder.tiles.stages": "Stage",
         "builder.tiles.coordinates": "Coordinates Inside",
         "builder.tiles.tensor": "Tensor",

@@ -8,8 +8,6 @@ tile. If each tile is a whole number of shares, this is split-K. Run it as it is
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any
 
 import nvbackend as nvb
@@ -26,60 +24,6 @@ A = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(TILE_M, TILE_K))]
 B = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(TILE_N, TILE_K))]
 Extent = Annotated[i32, nvb.Scalar(i32, minimum=8, multiple_of=8)]
 Count = Annotated[i32, nvb.Scalar(i32, minimum=1)]
-
-
-class Share:
-    """The steps of a CTA: `first` to `end` of those of all tiles, `steps` each."""
-
-    def __init__(self, k: nvb.KernelBuilder, tiles: nvb.Value, steps: nvb.Value) -> None:
-        self._k, self._total, self._steps = k, tiles * steps, steps
-        self.first, self.end = (self.first_of(k.block_id() + next_one) for next_one in (0, 1))
-
-    def first_of(self, block: nvb.Value) -> nvb.Value:
-        return (block.to(nvb.i64) * self._total.to(nvb.i64) // self._k.block_count().to(nvb.i64)).to(i32)
-
-    @contextmanager
-    def pieces(self) -> Iterator[tuple[nvb.Value, nvb.Value, nvb.Value]]:
-        """Run the block for each tile with (tile, first step, end), the last tile first.
-
-        So a CTA leaves what others wait for before it waits itself, for CTAs that have started before it.
-        """
-        k, end = self._k, self._k.var(self.end)
-        with k.loop():
-            k.break_if(end <= self.first)
-            tile = (end - 1) // self._steps
-            begin = k.math.max(self.first, tile * self._steps)
-            yield tile, begin - tile * self._steps, end - tile * self._steps
-            end.set(begin)
-
-
-class Partials:
-    """What warpgroups leave for others: sums in `memory`, and a flag that they are there."""
-
-    def __init__(self, k: nvb.KernelBuilder, memory: nvb.Address, flags: nvb.Address, warpgroup: nvb.Value) -> None:
-        self._k, self._memory, self._flags, self._warpgroup = k, memory, flags, warpgroup
-        self._thread = k.thread_id() % 128
-
-    def _of(self, block: nvb.Value, registers: int) -> tuple[nvb.Address, nvb.Address]:
-        slot = block * CONSUMERS + self._warpgroup
-        return self._memory + slot * registers * 128 + self._thread, self._flags + slot
-
-    def leave(self, values: list[nvb.Value]) -> None:
-        """Store this warpgroup's sums, and raise its flag."""
-        place, flag = self._of(self._k.block_id(), len(values))
-        for index, value in enumerate(values):
-            place[index * 128] = value
-        self._k.barrier.sync(1 + self._warpgroup, 128)
-        with self._k.if_(self._thread == 0):
-            flag.store(1, order="release", scope="gpu")
-
-    def taken(self, block: nvb.Value, values: list[nvb.Value]) -> list[nvb.Value]:
-        """Wait for another CTA's sums, add them to `values`, and lower the flag for the next launch."""
-        k, (place, flag) = self._k, self._of(block, len(values))
-        with k.if_(self._thread == 0), k.loop():
-            k.break_if(k.atomic.cas(flag, 1, 0, order="acquire") == 1)
-        k.barrier.sync(1 + self._warpgroup, 128)
-        return [value + place[index * 128] for index, value in enumerate(values)]
 
 
 @nvb.kernel("sm_90a", threads=128 * (1 + CONSUMERS), min_ctas=1)
@@ -99,34 +43,27 @@ def gemm(
     mma = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{TILE_N}k16", f16, f16, f32), warpgroups=(CONSUMERS, 1))
     ring = k.pipeline(STAGES, CONSUMERS, a=mma.smem_a(TILE_K), b=mma.smem_b(TILE_K))
     k.mbarrier.ready()
-    share = Share(k, tiles_m * tiles_n, steps)
+    share = k.stream_k(tiles_m * tiles_n, steps)
 
     with (
         k.producer(registers=40),
-        share.pieces() as (tile, begin, end),
-        k.range(begin, end) as step,
+        share.pieces() as (tile, first, end),
+        k.range(first, end) as step,
         ring.fill() as stage,
     ):
         k.tma.load(stage.a, a, (tile % tiles_m * TILE_M, step * TILE_K), stage.full)
         k.tma.load(stage.b, b, (tile // tiles_m * TILE_N, step * TILE_K), stage.full)
 
     with k.consumers(registers=232) as warpgroup:
-        acc, partials = mma.accumulator(), Partials(k, memory, flags, warpgroup)
-        with share.pieces() as (tile, begin, end):
+        acc, sums = mma.accumulator(), share.partial_sums(memory, flags, warpgroup)
+        with share.pieces() as piece:
             acc.clear()
-            with k.range(begin, end), ring.drain(in_flight=1) as stage, k.wgmma.group(in_flight=1):
+            with k.range(piece.first, piece.end), ring.drain(in_flight=1) as stage, k.wgmma.group(in_flight=1):
                 mma.accumulate(acc, stage.a, stage.b, warpgroup)
             k.wgmma.wait_group(0, drains=[acc])
             ring.release()
-            with k.if_(end < steps):
-                partials.leave(acc.values())
-            with k.else_():
-                other = k.var(k.block_id())
-                with k.if_(begin > 0), k.loop():
-                    other -= 1
-                    acc.set(partials.taken(other.value, acc.values()))
-                    k.break_if(share.first_of(other.value) <= tile * steps)
-                row, column = tile % tiles_m, tile // tiles_m
+            with sums.whole(acc, piece):
+                row, column = piece.tile % tiles_m, piece.tile // tiles_m
                 place = k.tensor(c, Layout((m, n), (n, 1))).tile((TILE_M, TILE_N), (row, column))
                 inside = k.identity_tensor((TILE_M, TILE_N), at=(row * TILE_M, column * TILE_N)).below(m, n)
                 acc.elements(warpgroup).store(place, where=inside)

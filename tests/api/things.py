@@ -113,8 +113,11 @@ def things_in_a_hopper_kernel() -> Iterator[Any]:
 
 
 def things_in_other_kernels() -> Iterator[Any]:
-    """Tensor memory, a cluster, and a builder on a function of somebody else's."""
-    k = nvb.KernelBuilder("kernel", "sm_90a", threads=128, cluster=2)
+    """Tensor memory, sums of several CTAs, and a builder on a function of somebody else's."""
+    parameters = [nvb.Parameter(name, nvb.Pointer(element)) for name, element in (("memory", f32), ("flags", u32))]
+    k = nvb.KernelBuilder("kernel", "sm_90a", threads=128, cluster=2, parameters=parameters)
+    share = k.stream_k(4, 4)
+    yield from (share, share.partial_sums(*k.arguments))
     yield k.cluster.reduce_scatter(k.tiled_mma(WGMMA))
     k = nvb.KernelBuilder("kernel", "sm_100a", threads=128)
     request = nvb.tcgen05.mma("m128n64k16", f16, f16, f32)

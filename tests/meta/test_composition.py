@@ -12,7 +12,7 @@ from nvbackend.builder.attached.attach import AttachedBuilder
 from tests.support.source import PACKAGE, Source, sources
 
 MOST_CLASSES = 3
-MOST_NAMES = 62
+MOST_NAMES = 63
 BUILDERS = {
     "k",
     "_k",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import f16, f32
+from nvbackend import f16, f32, i32, u8, u32
 from tests.rules.example import kernel, program
 from tests.rules.setup import wgmma_parts
 
@@ -112,3 +112,61 @@ def columns_in_the_same_order_everywhere(k, x: nvb.TensorMap(f16, box=(32, 64)),
     exchange.send(acc)
     for (row, column), value in exchange.sums().items():
         out[row * 64 + column + exchange.first] = value
+
+
+Memory, Flags, Count = nvb.Pointer[f32], nvb.Pointer[u32], i32(minimum=1)
+
+
+@kernel("stream-k.count")
+def shares_of_no_step(k, flags: Flags, tiles: Count):
+    depth = 48
+    steps = depth // 64  # breaks
+    steps = -(-depth // 64)  # keeps
+    share = k.stream_k(tiles, steps)
+    with share.pieces() as piece:
+        flags[piece.tile] = 1
+
+
+@program("stream-k.cluster")
+def clusters_one_above_the_other():
+    k = nvb.KernelBuilder("k", "sm_90a", threads=128, cluster=(1, 2, 1))  # breaks
+    k = nvb.KernelBuilder("k", "sm_90a", threads=128, cluster=(2, 1, 1))  # keeps
+    k.stream_k(16, 8)
+
+
+@kernel("stream-k.memory")
+def flags_of_one_byte(k, memory: Memory, flags: Flags, out: Memory, tiles: Count, steps: Count):
+    _, acc, _ = wgmma_parts(k)
+    share = k.stream_k(tiles, steps)
+    sums = share.partial_sums(memory, flags.cast(u8))  # breaks
+    sums = share.partial_sums(memory, flags)  # keeps
+    with share.pieces() as piece:
+        acc.fill(1.0)
+        with sums.whole(acc, piece):
+            k.store_accumulator(acc, out + piece.tile * 4096, 64)
+
+
+@kernel("stream-k.threads", threads=256)
+def sums_of_one_of_two_warpgroups(k, memory: Memory, flags: Flags, out: Memory, tiles: Count, steps: Count):
+    _, acc, _ = wgmma_parts(k)
+    share = k.stream_k(tiles, steps)
+    with k.if_(k.warpgroup_id() == 1):
+        sums = share.partial_sums(memory, flags)  # breaks
+        sums = share.partial_sums(memory, flags, k.warpgroup_id())  # keeps
+        with share.pieces() as piece:
+            acc.fill(1.0)
+            with sums.whole(acc, piece):
+                k.store_accumulator(acc, out + piece.tile * 4096, 64)
+
+
+@kernel("stream-k.piece")
+def sums_of_some_pieces(k, memory: Memory, flags: Flags, out: Memory, tiles: Count, steps: Count):
+    _, acc, _ = wgmma_parts(k)
+    share = k.stream_k(tiles, steps)
+    sums = share.partial_sums(memory, flags)
+    with share.pieces() as piece:
+        acc.fill(1.0)
+        with k.if_(piece.first > 0), sums.whole(acc, piece):  # breaks
+            k.store_accumulator(acc, out + piece.tile * 4096, 64)  # breaks
+        with sums.whole(acc, piece):  # keeps
+            k.store_accumulator(acc, out + piece.tile * 4096, 64)  # keeps

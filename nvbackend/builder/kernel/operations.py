@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from nvbackend.builder.tiles.mma.warp_mma import TiledWarpMma
     from nvbackend.builder.tiles.register_tensor import RegisterTensor
     from nvbackend.builder.tiles.ring_parts import RingParts
+    from nvbackend.builder.tiles.split_k.stream_k import StreamK
     from nvbackend.isel.select.mma.request import MmaRequest
     from nvbackend.isel.select.tcgen05.request import Tcgen05Request
     from nvbackend.isel.select.wgmma.request import WgmmaRequest
@@ -58,7 +59,7 @@ class Operations(FunctionBuilder):
 
     def __init__(self, core: Core) -> None:
         super().__init__(core)
-        self.cluster._builder = self
+        self.cluster._belong_to(self)
         self._epilogues: list[TmaEpilogue] = []
         """Those of the kernel, in the order in which they were made."""
         self._dynamic_tiles: list[DynamicTiles[Any]] = []
@@ -300,6 +301,18 @@ class Operations(FunctionBuilder):
         made = DynamicTiles[Any](self, self._roles, counter, count, consumers, place, mailboxes, self._dynamic_tiles)
         self._dynamic_tiles.append(made)
         return made
+
+    def stream_k(self, tiles: Operand, steps: Operand) -> StreamK:
+        """Divide the steps of `tiles` tiles, `steps` each (s32), into equal shares, one for each CTA of the grid.
+
+        It is for few tiles, or for a number of tiles that leaves CTAs idle in the last round. Each CTA, in a cluster
+        each cluster, multiplies the pieces of tiles in its share, and adds the sums that others have of its tiles: see
+        `StreamK.pieces` and `StreamK.partial_sums`. If each tile is a whole number of shares, this is split-K. The grid
+        and the cluster lie along x. All steps together are fewer than 2^31. Raises stream-k.count, stream-k.cluster.
+        """
+        from nvbackend.builder.tiles.split_k.stream_k import StreamK
+
+        return StreamK(self, self._roles, tiles, steps)
 
     # -- tiled MMAs and what they leave in registers ----------------------------------------------------------------
 

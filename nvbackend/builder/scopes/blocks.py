@@ -130,7 +130,12 @@ class PendingBlocks:
         self.waiting: dict[object, tuple[str, Location | None]] = {}
 
 
-_OWNERS = {**dict.fromkeys(("fill", "drain", "turn", "feed", "steps"), "ring"), "draw": "tiles", "take": "tiles"}
+_OWNERS = {
+    **dict.fromkeys(("fill", "drain", "turn", "feed", "steps"), "ring"),
+    **dict.fromkeys(("draw", "take"), "tiles"),
+    **dict.fromkeys(("pieces", "others"), "share"),
+    "whole": "sums",
+}
 """What programs call the objects of which these are calls."""
 
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from nvbackend.builder.core.core import Core
-from nvbackend.builder.core.memory import Memory
-from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.ops.function import FunctionBuilder
-from nvbackend.builder.ops.sync.barrier import Barrier
 from nvbackend.builder.ops.sync.cluster import Cluster
 from nvbackend.diagnostics import Diagnostic, user_facing
 
@@ -23,13 +19,11 @@ class ClusterOfTiles(Cluster):
     """The CTAs of a cluster: ranks, barriers, shared memory of peers (PTX ISA 9.7.13.3)."""
 
     _builder: FunctionBuilder
-    """That of the kernel."""
+    _exchanges: list[ReduceScatter]
 
-    def __init__(
-        self, k: Core, memory: Memory, threads: Threads, barrier: Barrier, reduction: Callable[..., Any]
-    ) -> None:
-        super().__init__(k, memory, threads, barrier, reduction)
-        self._exchanges: list[ReduceScatter] = []
+    def _belong_to(self, builder: FunctionBuilder) -> None:
+        """It is a noun of `builder`."""
+        self._builder, self._exchanges = builder, []
 
     def reduce_scatter(self, mma: TiledWgmma, *, own_first: bool = False) -> ReduceScatter:
         """Add the sums that the CTAs of the cluster have of one tile of `mma`, and give each CTA those of its columns.
