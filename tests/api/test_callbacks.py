@@ -173,8 +173,7 @@ KEPT = {"kernel", "function decorated"}
 """What keeps a function and does not run it."""
 ELSEWHERE = {
     *("KernelDefinition function", "FunctionDefinition function", "MmaAtom make_row", "CopyAtom make_row"),
-    *("Rule analysis", "Semantics computes", "op backward", "op setup_context"),
-    *("Cluster reduction", "ClusterOfTiles reduction"),
+    *("Rule analysis", "Semantics computes", "op backward", "op setup_context", "ClusterOfTiles reduction"),
 }
 """What this package makes, rules and rows of a user's own, which their tests try, and what PyTorch calls."""
 
