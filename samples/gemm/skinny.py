@@ -209,6 +209,16 @@ def leave(k: nvb.KernelBuilder, acc: Sequence[Sequence[Any]], place: nvb.Address
                 (own + ((COLUMNS * over + each % 2) * pitch + ROWS * down + each // 2 * APART)).store(total.value)
 
 
+def quads(k: nvb.KernelBuilder, share: int, rank: nvb.Value, rows: int) -> list[tuple[nvb.Value, nvb.Value, nvb.Value]]:
+    """Row and column of each four sums that a thread adds, of the `share` of its CTA, and whether it is one of its own.
+
+    Threads that have none of a turn add the last ones again.
+    """
+    indices = [QUAD * (k.thread_id() + first) for first in range(0, -(-share // QUAD), THREADS)]
+    places = [rank * share + k.math.min(index, share - QUAD) for index in indices]
+    return [(place % rows, place // rows, index < share) for place, index in zip(places, indices, strict=True)]
+
+
 def added(k: nvb.KernelBuilder, place: nvb.Address, apart: int, along: int, split: int) -> list[nvb.Value]:
     """Four sums from `place` on, over the parts of all warps and CTAs that share the depth."""
     everyone = [k.cluster.map_shared_rank(place, rank) for rank in range(split)] if split > 1 else [place]
@@ -220,16 +230,17 @@ def store(
     k: nvb.KernelBuilder,
     c: nvb.Address,
     values: Sequence[nvb.Value],
+    own: nvb.Value,
     first: Place,
     end: Place,
     n: nvb.Value,
     *,
     swapped: bool,
 ) -> None:
-    """Store neighbors of a column from `first` on, as far as they are before `end`. `swapped`, it is one of C^T."""
+    """Store a thread's own neighbors of a column from `first` on that are before `end`. `swapped`, it is one of C^T."""
     (row, column), (height, across) = first, end
     for down, value in enumerate(values):
-        with k.if_((row + down < height) & (column < across)):
+        with k.if_(own & (row + down < height) & (column < across)):
             (c + (column * n + (row + down) if swapped else (row + down) * n + column)).store(value)
 
 
@@ -256,10 +267,7 @@ def skinny(
     ctas: int = 2,  # noqa: ARG001 (`min_ctas` has it)
     swapped: bool = False,
 ) -> None:
-    """A tile has `rows` rows of A and `columns` rows of B; `swapped`, rows are those of B.
-
-    A step has `line` words of each, which `along` warps share. A cluster's CTAs take every `split`-th step.
-    """
+    """A tile has `rows` rows of A, of B if `swapped`; `along` warps share a step, `split` CTAs the steps, in turns."""
     left, right, height, across = (b, a, n, m) if swapped else (a, b, m, n)
     of_left, of_right = ((u32, rows_of(each, line) * pitch_of(line, width)) for each in (rows, columns))
     ring = k.pipeline(stages, copies="cp.async", left=of_left, right=of_right)
@@ -288,12 +296,15 @@ def skinny(
     leave(k, acc, sums + (part * columns * pitch + band), pitch)
     k.cluster.sync()
     share, factor = columns * rows // split, scale if multiplied(operand) is not operand else None
-    with k.range(QUAD * k.thread_id(), share, QUAD * THREADS) as index:
-        j, i = (rank * share + index) // rows, (rank * share + index) % rows
-        values = converted(added(k, sums + (j * pitch + i), columns * pitch, along, split), result, factor)
-        store(k, c, values, (row + i, column + j), (height, across), n, swapped=swapped)
+    own = quads(k, share, rank, rows)
+    parts = columns * pitch, along, split
+    totals = [converted(added(k, sums + (j * pitch + i), *parts), result, factor) for i, j, _ in own]
     if split > 1:
-        k.cluster.sync()  # no CTA ends while another one reads its sums
+        k.cluster.arrive()  # no CTA ends while another one reads its sums
+    for (i, j, mine), values in zip(own, totals, strict=True):
+        store(k, c, values, mine, (row + i, column + j), (height, across), n, swapped=swapped)
+    if split > 1:
+        k.cluster.wait()
 
 
 @dataclass(frozen=True)
