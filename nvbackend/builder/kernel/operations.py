@@ -55,7 +55,7 @@ class Operations(FunctionBuilder):
     __written__ = "k"
     """What diagnostics call it before the name of a call."""
     cluster: ClusterOfTiles
-    _cluster_type = ClusterOfTiles
+    _cluster_type: type[ClusterOfTiles] = ClusterOfTiles
 
     def __init__(self, core: Core) -> None:
         super().__init__(core)

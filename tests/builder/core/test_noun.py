@@ -153,8 +153,8 @@ def test_every_noun_knows_its_name(k: nvb.KernelBuilder) -> None:
     found = nouns(k)
     assert set(found) == NOUNS
     for name, one in found.items():
-        assert vars(type(one))["__noun__"] == name
-        assert callable(getattr(one, vars(type(one))["__usual__"]))
+        assert type(one).__noun__ == name
+        assert callable(getattr(one, type(one).__usual__))
         assert repr(one).startswith(f"<k.{name}: the calls ")
         assert " at 0x" not in repr(one)
 
