@@ -117,7 +117,7 @@ def columns_in_the_same_order_everywhere(k, x: nvb.TensorMap(f16, box=(32, 64)),
 Memory, Flags, Count = nvb.Pointer[f32], nvb.Pointer[u32], i32(minimum=1)
 
 
-@kernel("stream-k.count")
+@kernel("shares.count")
 def shares_of_no_step(k, flags: Flags, tiles: Count):
     depth = 48
     steps = depth // 64  # breaks
@@ -127,14 +127,14 @@ def shares_of_no_step(k, flags: Flags, tiles: Count):
         flags[piece.tile] = 1
 
 
-@program("stream-k.cluster")
+@program("shares.cluster")
 def clusters_one_above_the_other():
     k = nvb.KernelBuilder("k", "sm_90a", threads=128, cluster=(1, 2, 1))  # breaks
     k = nvb.KernelBuilder("k", "sm_90a", threads=128, cluster=(2, 1, 1))  # keeps
     k.stream_k(16, 8)
 
 
-@kernel("stream-k.memory")
+@kernel("shares.memory")
 def flags_of_one_byte(k, memory: Memory, flags: Flags, out: Memory, tiles: Count, steps: Count):
     _, acc, _ = wgmma_parts(k)
     share = k.stream_k(tiles, steps)
@@ -146,7 +146,7 @@ def flags_of_one_byte(k, memory: Memory, flags: Flags, out: Memory, tiles: Count
             k.store_accumulator(acc, out + piece.tile * 4096, 64)
 
 
-@kernel("stream-k.threads", threads=256)
+@kernel("shares.threads", threads=256)
 def sums_of_one_of_two_warpgroups(k, memory: Memory, flags: Flags, out: Memory, tiles: Count, steps: Count):
     _, acc, _ = wgmma_parts(k)
     share = k.stream_k(tiles, steps)
@@ -159,7 +159,7 @@ def sums_of_one_of_two_warpgroups(k, memory: Memory, flags: Flags, out: Memory, 
                 k.store_accumulator(acc, out + piece.tile * 4096, 64)
 
 
-@kernel("stream-k.piece")
+@kernel("shares.piece")
 def sums_of_some_pieces(k, memory: Memory, flags: Flags, out: Memory, tiles: Count, steps: Count):
     _, acc, _ = wgmma_parts(k)
     share = k.stream_k(tiles, steps)

@@ -308,7 +308,7 @@ class Operations(FunctionBuilder):
         It is for few tiles, or for a number of tiles that leaves CTAs idle in the last round. Each CTA, in a cluster
         each cluster, multiplies the pieces of tiles in its share, and adds the sums that others have of its tiles: see
         `StreamK.pieces` and `StreamK.partial_sums`. If each tile is a whole number of shares, this is split-K. The grid
-        and the cluster lie along x. All steps together are fewer than 2^31. Raises stream-k.count, stream-k.cluster.
+        and the cluster lie along x. All steps together are fewer than 2^31. Raises shares.count, shares.cluster.
         """
         from nvbackend.builder.tiles.split_k.stream_k import StreamK
 

@@ -211,13 +211,13 @@ def test_each_piece_is_left_or_added_once():
 
     with share.pieces() as piece:
         with k.if_(piece.first > 0):
-            assert rules(lambda: whole(piece)) == ["stream-k.piece"]
+            assert rules(lambda: whole(piece)) == ["shares.piece"]
         with k.range(2):
-            assert rules(lambda: whole(piece)) == ["stream-k.piece"]
+            assert rules(lambda: whole(piece)) == ["shares.piece"]
         whole(piece)
-        assert rules(lambda: whole(piece)) == ["stream-k.piece"]
+        assert rules(lambda: whole(piece)) == ["shares.piece"]
         assert rules(k.break_) == ["pipeline.left"]
-    assert rules(lambda: whole(piece)) == ["stream-k.piece"]
+    assert rules(lambda: whole(piece)) == ["shares.piece"]
     assert repr(sums) == "<partial sums of 1 group(s) of 128 threads in <global address of f32, align 16>>"
 
 
@@ -225,24 +225,24 @@ def test_sums_go_to_memory_of_their_type_and_flags_that_are_written():
     k, share, memory, flags, halves = builder()
     shared = k.shared(f32, 64)
     for wrong in ((shared, flags), (memory, k.shared(u32, 4)), (memory, halves)):
-        assert rules(lambda wrong=wrong: share.partial_sums(*wrong)) == ["stream-k.memory"]
+        assert rules(lambda wrong=wrong: share.partial_sums(*wrong)) == ["shares.memory"]
     acc = k.tiled_mma(nvb.wgmma.mma_async("m64n16k16", f16, f16, f32)).accumulator()
     sums = share.partial_sums(halves, flags)
     with share.pieces() as piece:
-        assert rules(lambda: sums.whole(acc, piece).__enter__()) == ["stream-k.memory"]
+        assert rules(lambda: sums.whole(acc, piece).__enter__()) == ["shares.memory"]
     k, share, memory, flags, _ = builder(const=True)
-    assert rules(lambda: share.partial_sums(memory, flags)) == ["stream-k.memory"]
+    assert rules(lambda: share.partial_sums(memory, flags)) == ["shares.memory"]
 
 
 @pytest.mark.parametrize(("tiles", "steps"), [(0, 4), (4, 0), (-1, 4), (2**16, 2**15)])
 def test_numbers_of_tiles_and_steps_are_checked(tiles, steps):
     k, *_ = builder()
-    assert rules(lambda: k.stream_k(tiles, steps)) == ["stream-k.count"]
+    assert rules(lambda: k.stream_k(tiles, steps)) == ["shares.count"]
 
 
 def test_clusters_lie_along_x_and_groups_are_whole():
-    assert rules(lambda: builder(cluster=(1, 2, 1))) == ["stream-k.cluster"]
+    assert rules(lambda: builder(cluster=(1, 2, 1))) == ["shares.cluster"]
     k, share, memory, flags, _ = builder(threads=256)
     with k.if_(k.warp_id() < 6):
-        assert rules(lambda: share.partial_sums(memory, flags)) == ["stream-k.threads"]
-        assert rules(lambda: share.partial_sums(memory, flags, k.warpgroup_id())) == ["stream-k.threads"]
+        assert rules(lambda: share.partial_sums(memory, flags)) == ["shares.threads"]
+        assert rules(lambda: share.partial_sums(memory, flags, k.warpgroup_id())) == ["shares.threads"]

@@ -68,35 +68,35 @@ ORDER = Rule(
 _FLAGS = "PTX ISA 9.7.13.14 (atom.cas), 8.4 (release and acquire patterns)"
 
 COUNT = Rule(
-    id="stream-k.count",
+    id="shares.count",
     message="k.stream_k divides the steps of all tiles into shares, and {problem}",
     fix="{advice}",
     why="With no step nothing would be stored; numbers of steps have 32 bits, and larger ones wrap.",
     reference="docs/guide.md, Equal shares of all steps",
 )
 STREAM_CLUSTER = Rule(
-    id="stream-k.cluster",
+    id="shares.cluster",
     message="k.stream_k numbers clusters along x, and those of this kernel are {shape}",
     fix="declare the cluster along x, such as cluster=2, and start a grid along x",
     why="CTAs of two clusters would have the same share, and store to one place.",
     reference="docs/guide.md, Equal shares of all steps",
 )
 MEMORY = Rule(
-    id="stream-k.memory",
+    id="shares.memory",
     message="partial sums have {given}",
     fix="{advice}",
     why="Each CTA leaves its accumulator there as it is, and raises a flag that the others set back by atom.cas.",
     reference=_FLAGS,
 )
 STREAM_THREADS = Rule(
-    id="stream-k.threads",
+    id="shares.threads",
     message="{count} threads cannot leave and add partial sums of {size} threads",
     fix="{advice}",
     why="The threads of a group wait for each other, and each of them leaves and adds its part.",
     reference="PTX ISA 9.7.13.1 (barrier)",
 )
 PIECE = Rule(
-    id="stream-k.piece",
+    id="shares.piece",
     message="sums.whole(acc, piece) {problem}",
     fix="{advice}",
     why="Another CTA waits for each piece once: one that is left out leaves it waiting, and one that is left twice "

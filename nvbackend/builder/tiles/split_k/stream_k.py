@@ -107,12 +107,12 @@ class StreamK(KnownAttributes):
         `memory` has the elements of an accumulator for each warpgroup of the consumers of each CTA of the grid, of its
         element type; its contents do not matter. `flags` has a u32 (or s32) for each, which is 0 before the kernel, and
         after it. `warpgroup` is the number that `k.consumers` yields; without it all threads of the CTA hold the tile
-        together. Raises stream-k.memory, stream-k.threads.
+        together. Raises shares.memory, shares.threads.
         """
         return PartialSums(self._k, self, self._roles.consuming, memory, flags, warpgroup)
 
     def _take(self) -> None:
-        """Note that the sums of this piece are left or added here. Raises stream-k.piece."""
+        """Note that the sums of this piece are left or added here. Raises shares.piece."""
         if self._region is None or self._k.core.regions[-1] is not self._region:
             advice = "call it in the block of share.pieces() itself, in no other block inside of it"
             rules.PIECE.fail(problem="is not where every piece comes once", advice=advice)
@@ -154,7 +154,7 @@ class PartialSums(KnownAttributes):
         A CTA with a piece that ends before leaves the sums of `acc` in memory instead, and raises its flag. The CTA
         with the last step waits for each of the others that have steps of the tile, from the last one to the first,
         adds what it has left, and lowers the flag. The accumulator is drained. All threads of the group execute it,
-        once for each piece, in the block of `share.pieces()`. Raises stream-k.piece, stream-k.memory.
+        once for each piece, in the block of `share.pieces()`. Raises shares.piece, shares.memory.
         """
         k, share, element = self._k, self._share, _element(acc)
         self._check(element)
@@ -200,7 +200,7 @@ class PartialSums(KnownAttributes):
             self._k.barrier.sync(self._warpgroup + _FIRST_BARRIER, WARPGROUP_SIZE)
 
     def _check(self, element: ElementType) -> None:
-        """Raises stream-k.memory for memory of another type."""
+        """Raises shares.memory for memory of another type."""
         if self._memory.element is not element:
             advice = f"pass memory of {element}: nvb.Pointer({element})"
             rules.MEMORY.fail(given=f"memory of {self._memory.element} for sums of {element}", advice=advice)
@@ -228,7 +228,7 @@ def _sum(left: Value, right: Value, *, is_packed: bool) -> Value:
 
 
 def _check_threads(k: FunctionBuilder, size: int, warpgroup: Operand | None) -> None:
-    """Raises stream-k.threads where parts of groups come."""
+    """Raises shares.threads where parts of groups come."""
     here = k.core.execution.here()
     if here is not None and here.count is not None and here.count % size:
         whole = "pass the number of the warpgroup: share.partial_sums(memory, flags, warpgroup)"
@@ -237,7 +237,7 @@ def _check_threads(k: FunctionBuilder, size: int, warpgroup: Operand | None) -> 
 
 
 def _check_memory(memory: Address, flags: Address) -> None:
-    """Raises stream-k.memory."""
+    """Raises shares.memory."""
     for name, address in (("memory", memory), ("flags", flags)):
         if address.space != GLOBAL_SPACE:
             rules.MEMORY.fail(given=f"{name} in shared memory", advice=f"pass {name} in global memory, of all CTAs")
@@ -249,7 +249,7 @@ def _check_memory(memory: Address, flags: Address) -> None:
 
 
 def _check_counts(tiles: Value, steps: Value) -> None:
-    """Raises stream-k.count for constants."""
+    """Raises shares.count for constants."""
     for name, number in (("tiles", tiles), ("steps", steps)):
         if isinstance(number.constant, int) and number.constant < 1:
             rules.COUNT.fail(problem=f"{name} is {number.constant}", advice=f"give at least one of {name}")
