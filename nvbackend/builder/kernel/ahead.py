@@ -50,6 +50,9 @@ class Ahead:
         self._turns = ShortTurns()
 
     def __enter__(self) -> Ahead:
+        from nvbackend.codegen.stages.early import load_early
+
+        load_early()
         return self
 
     def __exit__(
