@@ -62,6 +62,7 @@ NOT_FOR_A_COMPILE = {
         for part in ("layout.pictures", "layout.drawing", "ptx", "simulator", "runtime", "lint", "cli")
     ),
     *(f"{PACKAGE}.codegen.{part}" for part in ("isolated", "register_hazards", "sass")),
+    *(f"{PACKAGE}.builder.kernel.again.{part}" for part in ("on_disk", "reads", "snapshot")),
     *(f"{PACKAGE}.builder.ops.{part}" for part in ("constants", "copy.multimem", "debug.debug", "math.accurate")),
     *(f"{PACKAGE}.builder.ops.matrix.{part}" for part in ("tcgen05", "wmma")),
     *(f"{PACKAGE}.builder.tiles.mma.{part}" for part in ("tcgen05", "warp_mma")),
@@ -70,6 +71,7 @@ NOT_FOR_A_COMPILE = {
     *(f"{PACKAGE}.isel.protocols.{part}" for part in ("grids", "tensor_maps", "tmem", "wgmma.text", "wmma")),
     *(f"{PACKAGE}.isel.select.{part}" for part in ("mma", "tcgen05", "wmma")),
     *(f"{PACKAGE}.{part}" for part in ("intrinsics.mma.mma", "intrinsics.mma.wmma", "layout.banks", "tiled.tma_copy")),
+    f"{PACKAGE}.builder.core.old_calls",
 }
 """What few programs need and takes long to import."""
 

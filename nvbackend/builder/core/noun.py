@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from nvbackend.builder.core.core import Core
-from nvbackend.builder.core.old_calls import INVERSES, OF_K, OF_MATH, OF_NOUNS, OF_OTHERS, OLD_CALLS
 from nvbackend.diagnostics import MissingAttribute, Rule, Uncopied, misspelt
 
 UNKNOWN = Rule(
@@ -102,6 +101,8 @@ def missing(owner: object, name: str, place: str, nouns: Mapping[str, Noun]) -> 
 
 def _instead(owner: object, place: str, nouns: Mapping[str, Noun]) -> dict[str, str]:
     """What to write for names that `owner` never had, or has no more."""
+    from nvbackend.builder.core.old_calls import INVERSES, OF_MATH, OLD_CALLS
+
     of_nouns = {
         written: f"k.{noun}.{call}"
         for noun, owned in nouns.items()
@@ -120,6 +121,8 @@ def _instead(owner: object, place: str, nouns: Mapping[str, Noun]) -> dict[str, 
 
 def _foreign(noun: str) -> Mapping[str, str]:
     """What to write for the names of others that are asked for under `noun`, or on `k` itself where it is empty."""
+    from nvbackend.builder.core.old_calls import INVERSES, OF_K, OF_MATH, OF_NOUNS, OF_OTHERS
+
     if noun:
         return {**OF_MATH, **INVERSES} if noun == "math" else OF_NOUNS.get(noun, {})
     return {**OF_MATH, **INVERSES, **OF_OTHERS, **OF_K}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -9,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 from nvbackend.builder.kernel.again.builds_in_flight import BuildsInFlight
 from nvbackend.builder.kernel.again.constants import ATOMS
 from nvbackend.builder.kernel.again.content import Content, UnknownRead, Unread
-from nvbackend.builder.kernel.again.on_disk import KernelsOnDisk
-from nvbackend.builder.kernel.again.reads import Reads
-from nvbackend.builder.kernel.again.set_on import class_with_more
-from nvbackend.builder.kernel.again.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from nvbackend.builder.kernel.again.on_disk import KernelsOnDisk
+    from nvbackend.builder.kernel.again.reads import Reads
+    from nvbackend.builder.kernel.again.snapshot import Snapshot
     from nvbackend.codegen.compiled import CompiledKernel
 
 MOST_KERNELS = 64
@@ -40,25 +40,36 @@ class CompiledBefore(Unread):
     """The kernels that a definition has compiled.
 
     By the content of all that they were compiled from, and by the call, with a snapshot of what that was read from.
+    What reads that is imported where a kernel may be kept: not with Cache.disabled().
     """
-
-    __slots__ = ("_in_flight", "_known", "_on_disk", "_ptxas", "_reads", "_snapshots")
 
     def __init__(self) -> None:
         from nvbackend.codegen.toolchain import PtxasSearch
 
-        self._reads = Reads()
-        self._on_disk = KernelsOnDisk()
         self._in_flight = BuildsInFlight()
         self._ptxas = PtxasSearch()
         self._known: dict[tuple[object, ...], tuple[CompiledKernel, Content]] = {}
         self._snapshots: dict[object, tuple[CompiledKernel, CompileRequest, object, Snapshot]] = {}
+
+    @functools.cached_property
+    def _reads(self) -> Reads:
+        from nvbackend.builder.kernel.again.reads import Reads
+
+        return Reads()
+
+    @functools.cached_property
+    def _on_disk(self) -> KernelsOnDisk:
+        from nvbackend.builder.kernel.again.on_disk import KernelsOnDisk
+
+        return KernelsOnDisk()
 
     def unchanged(self, request: CompileRequest, options: dict[str, Any]) -> CompiledKernel | None:
         """The kernel that the same call had, if nothing has changed since; else None."""
         known = self._snapshots.get(request.key)
         if known is None:
             return None
+        from nvbackend.builder.kernel.again.set_on import class_with_more
+
         kernel, _, program, snapshot = known
         if program == self._program(options) and not class_with_more() and snapshot.is_unchanged():
             return kernel
