@@ -405,6 +405,10 @@ class MachineFunction:
         """What a copy has: not what the builder and the analyses know of it, which ends with them."""
         return self.__dict__ | {"values": None, "kept": None}
 
+    def forget(self) -> None:
+        """End what the builder and the analyses know of it: nothing will be asked any more."""
+        self.values = self.kept = None
+
     @property
     def entry(self) -> MachineBlock:
         """The first block."""

@@ -9,6 +9,7 @@ from threading import Barrier
 from typing import Any
 
 import pytest
+from llvmlite import ir
 
 import nvbackend as nvb
 from nvbackend import f32
@@ -49,6 +50,23 @@ def test_a_build_collects_less_often_and_ends_as_it_began() -> None:
     assert gc.get_threshold() == OFTEN
     assert len(inside) == 3
     assert all(first > 100 * OFTEN[0] and tuple(rest) == OFTEN[1:] for first, *rest in inside)
+
+
+def test_a_compiled_kernel_keeps_nothing_that_it_was_built_of() -> None:
+    gc.collect()
+    before = modules()
+    compiled = noting.compile(assemble=False, cache=nvb.Cache.disabled())
+    gc.collect()
+    assert modules() == before
+    finished = noting.build()
+    gc.collect()
+    assert modules() == before + 1  # the witness sees
+    assert [*compiled.machine.blocks] == [*finished.machine.blocks]
+
+
+def modules() -> int:
+    """How many modules of llvmlite live."""
+    return sum(isinstance(each, ir.Module) for each in gc.get_objects())
 
 
 def test_python_may_collect_while_llvm_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
