@@ -51,7 +51,7 @@ class Table:
         """For each row the threads whose number is not 0, a bit each."""
         if self._bits is None:
             assert self._rows is not None
-            return [_bits(map(bool, row)) for row in self._rows]
+            return [bits_of(map(bool, row)) for row in self._rows]
         return self._bits
 
     @property
@@ -102,7 +102,7 @@ class Table:
 
     def holds(self, function: Callable[[Any], bool]) -> Table:
         """Where a function of the number holds."""
-        return Table(self.shape, bits=[_bits(map(function, row)) for row in self.rows])
+        return Table(self.shape, bits=[bits_of(map(function, row)) for row in self.rows])
 
     def is_set(self) -> Table:
         """Where the number is not 0."""
@@ -170,8 +170,8 @@ def each(function: Callable[[Any, Any], Any], left: Table, right: Table | Any) -
 def holds(function: Callable[[Any, Any], bool], left: Table, right: Table | Any) -> Table:
     """Where a function of the numbers of two tables holds, or of those of one and a number."""
     if not isinstance(right, Table):
-        return Table(left.shape, bits=[_bits(map(function, row, repeat(right))) for row in left.rows])
-    return Table(shape_of(left, right), bits=[_bits(map(function, *_long(pair))) for pair in _pairs(left, right)])
+        return Table(left.shape, bits=[bits_of(map(function, row, repeat(right))) for row in left.rows])
+    return Table(shape_of(left, right), bits=[bits_of(map(function, *_long(pair))) for pair in _pairs(left, right)])
 
 
 def chosen(condition: Table, yes: Table, no: Table) -> Table:
@@ -223,6 +223,6 @@ def _of_bits(function: Callable[[int, int], int], left: Table, right: Table) -> 
     return Table(shape, bits=[function(a.bits[a.row(*place)], b.bits[b.row(*place)]) for place in places])
 
 
-def _bits(truths: Iterable[bool]) -> int:
-    """A bit for each that holds."""
+def bits_of(truths: Iterable[bool | int]) -> int:
+    """A bit for each that holds, or is 1 and not 0."""
     return int(bytes(truths).translate(_DIGITS)[::-1], 2)

@@ -45,6 +45,8 @@ def wrapped(numbers: Numbers, width: int) -> Numbers:
 def signed(numbers: Numbers, width: int) -> Numbers:
     """The numbers that these bits are in two's complement."""
     half = 1 << width - 1
+    if not numbers.is_of_bits and max(map(max, numbers.rows)) < half:  # most are indices
+        return numbers
     return numbers.map(lambda number: (number ^ half) - half)
 
 

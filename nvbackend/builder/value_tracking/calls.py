@@ -6,6 +6,7 @@ convergence rules check that the members execute it together.
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Sequence
 from functools import cache, partial, reduce
@@ -13,7 +14,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from nvbackend.builder.thread_tables.table import Shape, Table, shape_of
+from nvbackend.builder.thread_tables.table import Shape, Table, bits_of, shape_of
 from nvbackend.builder.thread_tables.tables import AXES, Cta, Mask, Numbers, constant
 from nvbackend.builder.value_tracking.known import Known
 from nvbackend.diagnostics.classes.dataclass import dataclass
@@ -74,19 +75,25 @@ def shuffled(cta: Cta, mode: str, members: Known, value: Known, lane: Known, cla
 
 def _shuffled_row(mode: str, members: _Row, value: _Row, lane: _Row, clamp: _Row) -> tuple[list[int], int, int, int]:
     """What the threads of one CTA get, who gets something, whose lane is of the segment, and who is there."""
-    results: list[int] = []
-    taken = inside = present = 0
-    is_known = members.known & lane.known & clamp.known
-    for thread, (there, by, bound) in enumerate(zip(members.numbers, lane.numbers, clamp.numbers, strict=True)):
-        own = thread & _LANE
-        source, within = _source(mode, own, by & _LANE, bound)
-        other = thread - own + source
-        results.append(value.numbers[other])
-        inside |= within << thread
-        if there >> own & 1 and is_known >> thread & 1:
-            present |= 1 << thread
-            taken |= (there >> source & value.known >> other & 1) << thread
-    return results, taken, inside, present
+    sources, within = zip(*_sources(mode, lane.numbers, clamp.numbers), strict=True)
+    others = [thread - (thread & _LANE) + source for thread, source in enumerate(sources)]
+    present = members.known & lane.known & clamp.known
+    taken = (1 << len(others)) - 1
+    if value.known != taken:
+        taken = bits_of([value.known >> other & 1 for other in others])
+    if {*members.numbers} != {_ALL}:
+        present &= bits_of([there >> (thread & _LANE) & 1 for thread, there in enumerate(members.numbers)])
+        taken &= bits_of([there >> source & 1 for there, source in zip(members.numbers, sources, strict=True)])
+    return [value.numbers[other] for other in others], present & taken, bits_of(within), present
+
+
+def _sources(mode: str, lanes: Sequence[int], bounds: Sequence[int]) -> list[tuple[int, bool]]:
+    """The `_source` of each thread."""
+    if len({*lanes}) == len({*bounds}) == 1:  # of most shuffles: all warps do the same
+        warp = [_source(mode, own, lanes[0] & _LANE, bounds[0]) for own in range(WARP_SIZE)]
+        return [*itertools.islice(itertools.cycle(warp), len(lanes))]
+    pairs = zip(lanes, bounds, strict=True)
+    return [_source(mode, thread & _LANE, by & _LANE, bound) for thread, (by, bound) in enumerate(pairs)]
 
 
 def _source(mode: str, own: int, by: int, bound: int) -> tuple[int, bool]:
