@@ -50,6 +50,8 @@ PARSE = "parse"
 OPTIMISE = "optimise"
 PRINT = "print"
 """The stages, as timings name them; verifying counts as parsing."""
+PRINTED = "printed"
+"""What comes next is Python's alone."""
 
 CODE_GENERATOR_LEVEL = 3
 """NVPTX's own passes always run: without them every accumulator is copied around every instruction."""
@@ -117,9 +119,10 @@ def compile_ir(ir_text: str, target: Target, *, optimize: int = 3) -> LlvmResult
 
 
 def compiling_ir(ir_text: str, target: Target, *, optimize: int = 3) -> Generator[str, None, LlvmResult]:
-    """`compile_ir` in steps: OPTIMISE is given before LLVM's passes run, PRINT before its code generator does.
+    """`compile_ir` in steps: OPTIMISE is given before LLVM's passes run, PRINT before its code generator does, PRINTED
+    after that.
 
-    The passes are one call of LLVM, in which other threads go on.
+    The passes are one call of LLVM, and the code generator is another, in which other threads go on.
     """
     if type(optimize) is not int or optimize not in range(4):
         OPTIMIZE_RANGE.fail(given=optimize)
@@ -146,8 +149,12 @@ def compiling_ir(ir_text: str, target: Target, *, optimize: int = 3) -> Generato
         _refuse_symbols(from_passes)
         optimized_ir = _rewritten(from_passes)
         with module if optimized_ir == from_passes else _parse(optimized_ir, context) as chosen:
-            ptx = with_callers(_safe(str(machine.emit_assembly(chosen))), ir_text, target.ptx_version)
-        timings[PRINT] = time.perf_counter() - start
+            printed = str(machine.emit_assembly(chosen))
+            timings[PRINT] = time.perf_counter() - start
+            yield PRINTED
+            start = time.perf_counter()
+            ptx = with_callers(_safe(printed), ir_text, target.ptx_version)
+        timings[PRINT] += time.perf_counter() - start
     _refuse_unknown_intrinsics(ptx)
     return LlvmResult(ptx, optimized_ir, timings)
 

@@ -46,6 +46,9 @@ class Ahead:
         self._thread: Thread | None = None
         self._is_begun = False
         self._is_judged = Event()
+        self._is_idle = Event()
+        """Whether the thread has nothing to do, or nothing in Python, for which ptxas waits."""
+        self._is_idle.set()
         self._is_refused = False
         self._turns = ShortTurns()
 
@@ -112,15 +115,23 @@ class Ahead:
 
     def _continue(self, stage: str) -> None:
         """LLVM's part: its passes, where these come next, and what may end the process, once it is judged."""
-        from nvbackend.codegen.llvm import OPTIMISE
+        from nvbackend.codegen.llvm import OPTIMISE, PRINTED
 
         if stage == OPTIMISE and self._steps is not None:
             self._go_on(self._steps)
         self._is_judged.wait()
         if self._is_refused and self._steps is not None:
             self._steps.close()
-        elif self._steps is not None:
-            self._go_on(self._steps)
+        elif self._steps is not None and self._go_on(self._steps) == PRINTED:
+            self._is_idle.clear()
+            try:
+                self._go_on(self._steps)
+            finally:
+                self._is_idle.set()
+
+    def give_way(self) -> None:
+        """Wait while the thread works in Python, after LLVM: it would have every other turn, and ptxas begins later."""
+        self._is_idle.wait()
 
     def _join(self) -> None:
         if self._thread is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from nvbackend.builder.core.core import Core
@@ -15,16 +16,23 @@ if TYPE_CHECKING:
     from nvbackend.dry_run.subject import Subject
 
 
-def dry_run(core: Core, signature: Signature, sizes: Sequence[Mapping[str, int]] = ()) -> Judged:
+def dry_run(
+    core: Core,
+    signature: Signature,
+    sizes: Sequence[Mapping[str, int]] = (),
+    give_way: Callable[[], None] | None = None,
+) -> Judged:
     """What runs of a finished kernel show: with `sizes` of its parameters, or with its own choice.
 
-    A mistake in the dry run itself is a RuntimeWarning.
+    `give_way` is called at every step. A mistake in the dry run itself is a RuntimeWarning.
     """
     from nvbackend.dry_run.protocols.run import Run
     from nvbackend.dry_run.runs import Judged, check
 
+    if give_way is not None:
+        give_way()
     try:
-        return check(subject_of(core, signature), Run, sizes)
+        return check(subject_of(core, signature), partial(Run, give_way=give_way), sizes)
     except Exception as error:  # noqa: BLE001 - a kernel that cannot be judged is still one that was verified
         warn(f"the dry run of {signature.name} failed: {error!r}", RuntimeWarning)
         return Judged([])

@@ -197,7 +197,7 @@ class KernelBuilder(Operations):
         allowed = self.core.allowances
         unknown: tuple[str, ...] = ()
         if sizes is not None:
-            seen = dry_run(self.core, self.signature, sizes)
+            seen = dry_run(self.core, self.signature, sizes, None if ahead is None else ahead.give_way)
             warnings += raise_all(allowed.kept(seen.found))
             unknown = seen.unknown
         warnings += tuple(allowed.unused())

@@ -72,7 +72,7 @@ def compiling(
     register_limit: int | None = None,
     isolated: bool = False,
 ) -> Generator[str, None, CompiledKernel]:
-    """`compile_kernel` in steps, which give the stage that comes next: OPTIMISE, PRINT, ASSEMBLE.
+    """`compile_kernel` in steps, which give the stage that comes next: OPTIMISE, PRINT, PRINTED, ASSEMBLE.
 
     What is in the cache has no stages. With ASSEMBLE, ptxas runs already; closed then, it is ended. Whatever may end
     the process comes after PRINT.

@@ -53,9 +53,10 @@ class _Explained:
 
 
 class Run:
-    """What judges the steps of one run (`seam.Protocols`)."""
+    """What judges the steps of one run (`seam.Protocols`). `give_way` is called before each."""
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: Launch, give_way: Callable[[], None] | None = None) -> None:
+        self._give_way = give_way
         explained = _Explained()
         self._state = State(launch, explained.conflict, explained.left)
         explained.state = proxy(self._state)  # which has it: a run goes by its references, as soon as it is over
@@ -74,6 +75,8 @@ class Run:
 
     def execute(self, step: Step) -> Outcome:
         """The step happens now, if it can."""
+        if self._give_way is not None:
+            self._give_way()
         known = self._executes.get(id(step.instr))
         if known is None:
             row, said = step.instr.row, step.instr.semantics
