@@ -54,6 +54,8 @@ class MoreRegistersThanThereAre(Mutation):
     """more registers for the consumers than the producer gave back"""
 
     found_by = ("pipeline.registers", "setmaxnreg.pool")
+    unseen = ("shared_depth", "equal_shares")
+    because = "there are enough for one warpgroup"
 
     def consumers(self, registers):
         self.change()
@@ -96,7 +98,7 @@ class BarrierInOneThread(Mutation):
 class BarrierInHalfTheThreads(Mutation):
     """a barrier of the CTA in half of the threads"""
 
-    found_by = ("barrier.divergent",)
+    found_by = ("barrier.divergent", "mbarrier.not-ready")
 
     def barrier_sync(self, identifier=0, threads=None, **options):
         if threads is not None:

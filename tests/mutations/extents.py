@@ -8,7 +8,7 @@ from tests.mutations.mutation import Mutation
 class WaitInOneWarp(Mutation):
     """wait for the bytes of a tile in one warp, and read it in all"""
 
-    found_by = ("proxy.waited-by-others", "tcgen05.missing-wait")
+    found_by = ("proxy.waited-by-others", "proxy.read-before-wait", "tcgen05.missing-wait")
 
     def mbarrier_wait(self, barrier, parity):
         if self.name != "gemm" and self.core.alone() is None and self.is_call("wait", 0):

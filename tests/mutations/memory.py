@@ -293,7 +293,7 @@ class ReadWithoutAWait(Mutation):
     found_by = ("proxy.read-before-wait", "tcgen05.missing-wait")
 
     def mbarrier_wait(self, barrier, parity):
-        if not self.is_call("wait", 2 if self.name == "gemm" else 0):
+        if not self.is_call("wait", {"gemm": 2, "shared_depth": 1, "equal_shares": 1}.get(self.name, 0)):
             self.right.mbarrier.wait(barrier, parity)
 
 

@@ -22,16 +22,18 @@ KERNELS: dict[str, KernelDefinition] = {
     "register_operand": protocol_kernels.register_operand,
     "ordinary_stores": protocol_kernels.ordinary_stores,
     "tensor_memory": protocol_kernels.tensor_memory,
+    "shared_depth": protocol_kernels.shared_depth,
+    "equal_shares": protocol_kernels.equal_shares,
 }
 HEADER = """\
 # Mutations
 
 <!-- Made by `pytest tests/mutations --update-golden`. -->
 
-Each row is one mistake, made alone in correct kernels: the samples, and three small kernels of single operations
-(`tests/support/protocol_kernels.py`). A cell holds the rules that find the mistake before the kernel runs
-([rules.md](rules.md)). `-` means that the kernel has nothing that the mistake changes; words in parentheses say why
-nothing is reported.
+Each row is one mistake, made alone in correct kernels: the samples, and small kernels of single operations and of sums
+of several CTAs (`tests/support/protocol_kernels.py`). A cell holds the rules that find the mistake before the kernel
+runs ([rules.md](rules.md)). `-` means that the kernel has nothing that the mistake changes; words in parentheses say
+why nothing is reported.
 """
 ABSENT, PENDING = "-", "(pending)"
 Cell = Callable[[str, type[Mutation]], str]

@@ -61,7 +61,7 @@ class WaitForOneTooFew(Mutation):
 class WaitForOneTooMany(Mutation):
     """wait for one group too many"""
 
-    unseen = ("hopper_gemm",)
+    unseen = ("hopper_gemm", "shared_depth", "equal_shares")
     because = "right, and slower"
 
     def wgmma_wait_group(self, pending=0, drains=()):
@@ -73,7 +73,7 @@ class WaitForOneTooMany(Mutation):
 class SwapTwoWaits(Mutation):
     """swap two waits"""
 
-    unseen = ("hopper_gemm",)
+    unseen = ("hopper_gemm", "shared_depth", "equal_shares")
     because = "right, and slower"
 
     def wgmma_wait_group(self, pending=0, drains=()):
@@ -123,6 +123,8 @@ class OneChainForAll(Mutation):
     """scale-D 1 in the first multiply of a chain"""
 
     found_by = ("wgmma.unwritten",)
+    unseen = ("equal_shares",)
+    because = "the sums of the piece before"
 
     def wgmma_mma_async(self, *operands, **options):
         self.change()

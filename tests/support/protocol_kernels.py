@@ -73,6 +73,67 @@ def _copy(k: KernelBuilder, source: Address, tile: SharedTile) -> None:
         words.byte_offset(place, align=16).store(*source.byte_offset(place, align=16).load(4))
 
 
+COUNT = i32(minimum=1)
+
+
+@nvb.kernel("sm_90a", threads=256, cluster=2, min_ctas=1)
+def shared_depth(k: KernelBuilder, a: MATRIX, b: MATRIX, c: nvb.Pointer[f32], steps: i32) -> None:
+    """C = A * B of one 64 x 64 tile; two CTAs share the steps along K, and each stores half of the columns."""
+    mma = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32))
+    ring = k.pipeline(3, 1, a=mma.smem_a(64), b=mma.smem_b(64))
+    exchange = k.cluster.reduce_scatter(mma)
+    k.mbarrier.ready()
+    mine = lambda: k.range(k.cluster.rank(), steps, 2)  # noqa: E731
+    with k.producer(registers=40), mine() as step, ring.fill() as stage:
+        k.tma.load(stage.a, a, (0, step * 64), stage.full)
+        k.tma.load(stage.b, b, (0, step * 64), stage.full)
+    with k.consumers(registers=232) as warpgroup:
+        acc = mma.accumulator()
+        acc.clear()
+        with mine(), ring.drain(in_flight=1) as stage, k.wgmma.group(in_flight=1):
+            mma.accumulate(acc, stage.a, stage.b)
+        k.wgmma.wait_group(0, drains=[acc])
+        exchange.send(acc, warpgroup)
+        for (row, column), value in exchange.sums().items():
+            c[row * 64 + column + exchange.first] = value
+
+
+@nvb.kernel("sm_90a", threads=256, min_ctas=1)
+def equal_shares(
+    k: KernelBuilder,
+    a: MATRIX,
+    b: MATRIX,
+    memory: nvb.Pointer[f32],
+    flags: nvb.Pointer[u32],
+    c: nvb.Pointer[f32],
+    tiles: COUNT,
+    steps: COUNT,
+) -> None:
+    """C = A * B of tiles one above the other, whose steps all CTAs share."""
+    mma = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32))
+    ring = k.pipeline(3, 1, a=mma.smem_a(64), b=mma.smem_b(64))
+    k.mbarrier.ready()
+    share = k.stream_k(tiles, steps)
+    with (
+        k.producer(registers=40),
+        share.pieces() as (tile, first, end),
+        k.range(first, end) as step,
+        ring.fill() as stage,
+    ):
+        k.tma.load(stage.a, a, (tile * 64, step * 64), stage.full)
+        k.tma.load(stage.b, b, (0, step * 64), stage.full)
+    with k.consumers(registers=232) as warpgroup:
+        acc, sums = mma.accumulator(), share.partial_sums(memory, flags, warpgroup)
+        with share.pieces() as piece:
+            acc.clear()
+            with k.range(piece.first, piece.end), ring.drain(in_flight=1) as stage, k.wgmma.group(in_flight=1):
+                mma.accumulate(acc, stage.a, stage.b)
+            k.wgmma.wait_group(0, drains=[acc])
+            ring.release()
+            with sums.whole(acc, piece):
+                k.store_accumulator(acc, c + piece.tile * 4096, 64)
+
+
 @nvb.kernel("sm_100a", threads=THREADS)
 def tensor_memory(k: KernelBuilder, a: nvb.TensorMap(f16, box=(128, 64)), b: MATRIX, c: nvb.Pointer[u32]) -> None:
     """C = A * B of one 128 x 64 tile on the fifth-generation tensor core."""
