@@ -128,6 +128,28 @@ def test_the_order_of_addition_is_that_of_the_ranks():
     assert np.all(out == ((ranks[0] + ranks[1]) + ranks[2]) + ranks[3])
 
 
+@nvb.kernel("sm_90a", threads=256, cluster=2, min_ctas=1)
+def with_a_bias(k, bias: nvb.Pointer[f32], out: nvb.TensorMap(f16, box=(64, 32), swizzle=64)):
+    """Each CTA has rows of 128 x 64 numbers, and stores the sums of its 32 columns by TMA."""
+    mma = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32), (2, 1))
+    exchange, acc, warpgroup = k.cluster.reduce_scatter(mma), mma.accumulator(), k.warpgroup_id()
+    output = k.tma_epilogue(out, exchange.columns, 2)
+    k.mbarrier.ready()
+    acc.fill(0.0)
+    acc.set(acc.elements(warpgroup) + acc.rows(lambda row: row.to(f32), warpgroup))
+    exchange.send(acc, warpgroup)
+    sums = exchange.sums()
+    reserved = output.reserve((warpgroup * 64, exchange.first), warpgroup)
+    reserved.store(sums + sums.columns(lambda column: bias[exchange.first + column]))
+    output.finish()
+
+
+def test_the_epilogues_take_the_sums():
+    bias, out = np.arange(64, dtype=np.float32) * 256, np.zeros((128, 64), np.float16)
+    nvb.runtime.load(with_a_bias.compile(assemble=False), device="simulator").launch(2, bias, out)
+    assert np.array_equal(out, (2 * np.arange(128, dtype=np.float32)[:, None] + bias).astype(np.float16))
+
+
 def builder(cluster=2, threads=128, columns=64, own_first=False, **options):
     k = KernelBuilder("k", "sm_90a", threads=threads, cluster=cluster)
     mma = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{columns}k16", f16, f16, f32), **options)
