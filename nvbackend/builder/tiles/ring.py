@@ -275,7 +275,8 @@ class Ring(KnownAttributes, Generic[Tile]):
             problem = 'the ring has released_by="thread", and a commit releases a stage once'
             ARGUMENT.fail(call="ring.feed", problem=problem, advice="make the ring without released_by")
         many = self._roles.several_here() is not None
-        walk = self._role("feed", "one thread that issues tcgen05.mma", wrong=many or self._roles.consuming is not None)
+        all_consume = self._roles.consuming is not None and k.core.alone() is None
+        walk = self._role("feed", "one thread that issues tcgen05.mma", wrong=many or all_consume)
         index = walk.index.value
         k.mbarrier.wait(walk.full + index, walk.phase)
         with holding(k.core, "ring.feed"):
