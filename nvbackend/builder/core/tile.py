@@ -23,7 +23,9 @@ from nvbackend.layout.descriptors.smem_layout import SmemLayout
 @user_facing
 @dataclass(frozen=True, slots=True)
 class SharedTile(KnownAttributes):
-    """A tile of shared memory in a canonical layout. A whole tile starts at a multiple of `layout.alignment`.
+    """A tile of shared memory in a canonical layout, from `address` on, which counts bytes (u8).
+
+    A whole tile starts at a multiple of `layout.alignment`.
 
     `view` is how many of its rows belong to it where it is a part of a larger tile, None for a whole one.
     """

@@ -95,7 +95,7 @@ class Accumulator(Placed):
 
     @property
     def registers(self) -> int:
-        """32-bit registers per thread."""
+        """How many 32-bit registers a thread has; `values()` reads them."""
         return len(self.storage.slots)
 
     @property
