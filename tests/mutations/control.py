@@ -98,7 +98,7 @@ class BarrierInOneThread(Mutation):
 class BarrierInHalfTheThreads(Mutation):
     """a barrier of the CTA in half of the threads"""
 
-    found_by = ("barrier.divergent", "mbarrier.not-ready")
+    found_by = ("barrier.divergent", "mbarrier.not-ready", "setmaxnreg.pool")
 
     def barrier_sync(self, identifier=0, threads=None, **options):
         if threads is not None:

@@ -90,7 +90,7 @@ class WaitForTheFirstRelease(Mutation):
 class LoadInEveryLane(Mutation):
     """load in every lane of the warp instead of one"""
 
-    found_by = ("mbarrier.arrivals", "pipeline.role", "tma.one-thread")
+    found_by = ("mbarrier.arrivals", "pipeline.role", "dynamic-tiles.role", "tma.one-thread")
 
     def elect(self):
         self.change()
@@ -101,7 +101,7 @@ class StoreFromInside16Bytes(Mutation):
     """store tiles 4 columns further, which is not a multiple of 16 bytes"""
 
     found_by = ("tma.start",)
-    unseen = ("hopper_gemm",)
+    unseen = ("hopper_gemm", "dynamic_gemm")
     because = "the column is a variable, set where the tile was computed"
 
     def tma_store(self, target, at, tile):
@@ -293,7 +293,8 @@ class ReadWithoutAWait(Mutation):
     found_by = ("proxy.read-before-wait", "tcgen05.missing-wait")
 
     def mbarrier_wait(self, barrier, parity):
-        if not self.is_call("wait", {"gemm": 2, "shared_depth": 1, "equal_shares": 1}.get(self.name, 0)):
+        of_gemm = 3 if self._dynamic_tiles else 2
+        if not self.is_call("wait", {"gemm": of_gemm, "shared_depth": 1, "equal_shares": 1}.get(self.name, 0)):
             self.right.mbarrier.wait(barrier, parity)
 
 
@@ -332,7 +333,7 @@ class FillBeforeItIsEmpty(Mutation):
     found_by = ("dry-run.unwaited-phase", "proxy.refill", "proxy.refill-in-flight")
 
     def mbarrier_wait(self, barrier, parity):
-        if self.name != "gemm" or not self.is_call("wait", 0):
+        if self.name != "gemm" or not self.is_call("wait", 1 if self._dynamic_tiles else 0):
             self.right.mbarrier.wait(barrier, parity)
 
 
@@ -342,7 +343,8 @@ class StoreBeforeTheOthersHaveWritten(Mutation):
     found_by = ("shared.missing-barrier",)
 
     def barrier_sync(self, identifier=0, threads=None, **options):
-        if self.name != "gemm" or not self.is_call("barrier", 1):
+        of_set_up = 1 if self._dynamic_tiles else 0  # that of a cluster is another call
+        if self.name != "gemm" or not self.is_call("barrier", 1 + of_set_up):
             self.right.barrier.sync(identifier, threads, **options)
 
 
@@ -352,7 +354,8 @@ class WriteBeforeTheOthersHaveRead(Mutation):
     found_by = ("shared.overwritten-early", "proxy.write-in-flight")
 
     def barrier_sync(self, identifier=0, threads=None, **options):
-        if self.target.number not in (75, 90) or self.name != "gemm" or not self.is_call("barrier", 0):
+        of_set_up = 1 if self._dynamic_tiles else 0
+        if self.target.number not in (75, 90) or self.name != "gemm" or not self.is_call("barrier", of_set_up):
             self.right.barrier.sync(identifier, threads, **options)
 
 

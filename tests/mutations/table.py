@@ -7,7 +7,15 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 
 from nvbackend.builder.kernel.definition import KernelDefinition
-from samples import ada_gemm, ampere_gemm, blackwell_gemm, consumer_blackwell_gemm, hopper_gemm, turing_gemm
+from samples import (
+    ada_gemm,
+    ampere_gemm,
+    blackwell_gemm,
+    consumer_blackwell_gemm,
+    dynamic_gemm,
+    hopper_gemm,
+    turing_gemm,
+)
 from tests.mutations.mutation import Mutation, Verdict, may_apply, verdict
 from tests.support import protocol_kernels
 from tests.support.process import ROOT
@@ -17,6 +25,7 @@ KERNELS: dict[str, KernelDefinition] = {
     "ampere_gemm": ampere_gemm.gemm,
     "ada_gemm": ada_gemm.gemm,
     "hopper_gemm": hopper_gemm.gemm,
+    "dynamic_gemm": dynamic_gemm.gemm,
     "blackwell_gemm": blackwell_gemm.gemm,
     "consumer_blackwell_gemm": consumer_blackwell_gemm.gemm,
     "register_operand": protocol_kernels.register_operand,

@@ -61,7 +61,7 @@ class WaitForOneTooFew(Mutation):
 class WaitForOneTooMany(Mutation):
     """wait for one group too many"""
 
-    unseen = ("hopper_gemm", "shared_depth", "equal_shares")
+    unseen = ("hopper_gemm", "dynamic_gemm", "shared_depth", "equal_shares")
     because = "right, and slower"
 
     def wgmma_wait_group(self, pending=0, drains=()):
@@ -73,7 +73,7 @@ class WaitForOneTooMany(Mutation):
 class SwapTwoWaits(Mutation):
     """swap two waits"""
 
-    unseen = ("hopper_gemm", "shared_depth", "equal_shares")
+    unseen = ("hopper_gemm", "dynamic_gemm", "shared_depth", "equal_shares")
     because = "right, and slower"
 
     def wgmma_wait_group(self, pending=0, drains=()):

@@ -20,7 +20,7 @@ from tests.mutations.mutation import Mutation
 from tests.rules.example import Example
 from tests.rules.programs.program import Program
 
-ROOMS = ("wgmma", "memory", "cp_async", "extents", "control", "tensor_memory", "split_k")
+ROOMS = ("wgmma", "memory", "cp_async", "extents", "control", "tiles", "tensor_memory", "split_k")
 """The files of mutations in the order of their table."""
 
 
