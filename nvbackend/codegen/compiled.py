@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
-from nvbackend.codegen.pickled import loaded
 from nvbackend.codegen.toolchain import Tool
 from nvbackend.diagnostics import Diagnostic, user_facing
 from nvbackend.diagnostics.announce import Suppressed
@@ -60,6 +59,8 @@ class CompiledKernel(NotLoaded):
             packed: bytes | None = vars(self).get(PACKED_FORMS, {}).get(name)
             if packed is None:
                 return super().__getattr__(name)
+            from nvbackend.codegen.pickled import loaded
+
             form = loaded(packed)
             object.__setattr__(self, name, form)
             return form

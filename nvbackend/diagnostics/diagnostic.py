@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import pickle
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -245,6 +244,8 @@ class _Shown:
 
 
 def _sent(value: object) -> object:
+    import pickle
+
     try:
         pickle.dumps(value)
     except Exception:  # noqa: BLE001 (objects refuse with whatever they like)

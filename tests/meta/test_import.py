@@ -56,7 +56,7 @@ import sys
 print(*sys.modules)
 """
 NOT_FOR_A_COMPILE = {
-    *("argparse", "difflib", "hashlib", "html", "numpy", "sysconfig"),
+    *("argparse", "difflib", "hashlib", "html", "numpy", "pickle", "sysconfig"),
     *(
         f"{PACKAGE}.{part}"
         for part in ("layout.pictures", "layout.drawing", "ptx", "simulator", "runtime", "lint", "cli")
