@@ -47,10 +47,15 @@ class Ahead:
         self._is_begun = False
         self._is_judged = Event()
         self._is_idle = Event()
-        """Whether the thread has nothing to do, or nothing in Python, for which ptxas waits."""
+        """Whether ptxas waits for nothing that the thread has to do in Python."""
         self._is_idle.set()
         self._is_refused = False
         self._turns = ShortTurns()
+
+    @property
+    def _assembles(self) -> bool:
+        """Whether ptxas may come after LLVM."""
+        return self._options.get("assemble", True) in (True, None)
 
     def __enter__(self) -> Ahead:
         from nvbackend.codegen.stages.early import load_early
@@ -90,7 +95,7 @@ class Ahead:
                 thread.start()
                 self._thread = thread
                 self._turns.begin()
-            if self._options.get("assemble", True) in (True, None) and self._options.get("tool") is None:
+            if self._assembles and self._options.get("tool") is None:
                 ask_early()
 
     def verified(self, ir_text: str, signature: Signature, machine: MachineFunction) -> None:
@@ -123,15 +128,17 @@ class Ahead:
         if self._is_refused and self._steps is not None:
             self._steps.close()
         elif self._steps is not None and self._go_on(self._steps) == PRINTED:
-            self._is_idle.clear()
+            if self._assembles:
+                self._is_idle.clear()
             try:
                 self._go_on(self._steps)
             finally:
                 self._is_idle.set()
 
     def give_way(self) -> None:
-        """Wait while the thread works in Python, after LLVM: it would have every other turn, and ptxas begins later."""
-        self._is_idle.wait()
+        """Wait while the thread works in Python, after LLVM: ptxas begins then, and it would get every other turn."""
+        if not self._is_idle.is_set():
+            self._is_idle.wait()
 
     def _join(self) -> None:
         if self._thread is not None:

@@ -377,8 +377,8 @@ class KernelDefinition(ByName, NotLoaded):
 
             with Ahead(options, collector.waiting) as ahead:
                 built = self._build(target, constants, check, debug=debug, ahead=ahead)
-                built.machine.forget()  # or the kernel would keep all that it was built of
                 collector.built()
+                built.machine.forget()  # or the kernel would keep all that it was built of
                 return ahead.compiled(built, completed)
 
         with RarelyCollected() as collector:

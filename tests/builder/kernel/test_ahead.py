@@ -22,7 +22,6 @@ from nvbackend.builder.kernel import kernel as kernel_module
 from nvbackend.codegen import isolated as isolated_module
 from nvbackend.codegen import llvm as llvm_module
 from nvbackend.codegen.toolchain import Tool, find_ptxas
-from nvbackend.dry_run.protocols.run import Run
 from nvbackend.isel.verify import verify as verifier
 from nvbackend.rules import Finding, Flow, Rule
 from tests.support.process import run_python
@@ -130,37 +129,6 @@ def test_it_runs_meanwhile(processes: list[Popen[str]], monkeypatch: pytest.Monk
     right.compile(cache=NO_CACHE, assemble=False)
     right.compile(cache=NO_CACHE, check=False)
     assert (running, len(processes)) == ([1, 1, 2], 3)
-
-
-def test_the_dry_run_gives_way_to_what_ptxas_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It makes no step between the end of LLVM's work and the beginning of ptxas's."""
-    steps, meanwhile = list[Any](), list[int]()
-    execute, with_callers = Run.execute, llvm_module.with_callers
-
-    def noted(run: Run, step: Any) -> Any:
-        outcome = execute(run, step)
-        time.sleep(0.002)
-        steps.append(step)
-        return outcome
-
-    def slow(*given: Any) -> str:
-        before = len(steps)
-        time.sleep(0.2)
-        meanwhile.append(len(steps) - before)
-        return with_callers(*given)
-
-    monkeypatch.setattr(Run, "execute", noted)
-    monkeypatch.setattr(llvm_module, "with_callers", slow)
-
-    @nvb.kernel("sm_80", threads=32)
-    def syncing(k: Any, out: nvb.Pointer[i32]) -> None:
-        with k.range(300) as i:
-            k.barrier.sync()
-            out[i] = i
-
-    syncing.compile(cache=NO_CACHE)
-    assert len(steps) > 200  # it is longer than LLVM's work
-    assert meanwhile[0] <= 2  # one was being made, and one was not noted yet
 
 
 def waiting_verifier(stages: list[str], monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
