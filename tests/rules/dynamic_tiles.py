@@ -134,3 +134,15 @@ def drawn_and_computed_by_other_numbers(k, counter: Counter, out: Numbers, count
             out[tile] = tile  # breaks
         with tiles.take() as tile:  # keeps
             out[tile] = tile  # keeps
+
+
+@kernel("dynamic-tiles.parted", threads=256)
+def tiles_that_are_left_for_each_cta(k, counter: Counter, out: Numbers, count: Count):
+    share = -(-count // k.block_count())
+    tiles = k.dynamic_tiles(counter, count - k.block_id() * share, consumers=1)  # breaks
+    tiles = k.dynamic_tiles(counter, count, consumers=1)  # keeps
+    k.mbarrier.ready()
+    with k.producer(40), tiles.draw():
+        pass
+    with k.consumers(232), tiles.take() as tile:
+        out[tile] = share

@@ -170,3 +170,15 @@ def sums_of_some_pieces(k, memory: Memory, flags: Flags, out: Memory, tiles: Cou
             k.store_accumulator(acc, out + piece.tile * 4096, 64)  # breaks
         with sums.whole(acc, piece):  # keeps
             k.store_accumulator(acc, out + piece.tile * 4096, 64)  # keeps
+
+
+@kernel("shares.parted")
+def memory_from_the_own_place_on(k, memory: Memory, flags: Flags, out: Memory, tiles: Count, steps: Count):
+    _, acc, _ = wgmma_parts(k)
+    share = k.stream_k(tiles, steps)
+    sums = share.partial_sums(memory + k.block_id() * 4096, flags)  # breaks
+    sums = share.partial_sums(memory, flags)  # keeps
+    with share.pieces() as piece:
+        acc.fill(1.0)
+        with sums.whole(acc, piece):
+            k.store_accumulator(acc, out + piece.tile * 4096, 64)

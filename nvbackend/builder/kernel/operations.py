@@ -293,8 +293,8 @@ class Operations(FunctionBuilder):
         is what the function gives. The producer is ahead of the consumers by up to `mailboxes` tiles.
 
         Call `k.mbarrier.ready` before the first use. Raises dynamic-tiles.counter, dynamic-tiles.count,
-        dynamic-tiles.consumers, dynamic-tiles.mailboxes, dynamic-tiles.cluster; dynamic-tiles.unused at the end of a
-        kernel that does not both draw and take them.
+        dynamic-tiles.parted, dynamic-tiles.consumers, dynamic-tiles.mailboxes, dynamic-tiles.cluster;
+        dynamic-tiles.unused at the end of a kernel that does not both draw and take them.
         """
         from nvbackend.builder.tiles.dynamic.dynamic_tiles import DynamicTiles
 
@@ -308,7 +308,8 @@ class Operations(FunctionBuilder):
         It is for few tiles, or for a number of tiles that leaves CTAs idle in the last round. Each CTA, in a cluster
         each cluster, multiplies the pieces of tiles in its share, and adds the sums that others have of its tiles: see
         `StreamK.pieces` and `StreamK.partial_sums`. If each tile is a whole number of shares, this is split-K. The grid
-        and the cluster lie along x. All steps together are fewer than 2^31. Raises shares.count, shares.cluster.
+        and the cluster lie along x. All steps together are fewer than 2^31. Raises shares.count, shares.parted,
+        shares.cluster.
         """
         from nvbackend.builder.tiles.split_k.stream_k import StreamK
 

@@ -216,6 +216,21 @@ def test_accumulators_of_another_shape_and_elements_of_another_type_are_refused(
     assert repr(exchange) == "<reduce-scatter of 64 x 64 over 2 CTAs, 32 columns each>"
 
 
+def test_elements_that_other_threads_have_are_refused():
+    """Of a tile of the same shape and type, of which mma.sync leaves as many to each thread."""
+    k, _, made = builder(columns=32)
+    exchange = made()
+    k.mbarrier.ready()
+    warps = k.tiled_mma(nvb.mma.sync("m16n8k16", f16, f16, f32), (2, 2), tile=(64, 32)).accumulator()
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        exchange.send(warps.elements())
+    (only,) = caught.value.diagnostics
+    assert only.rule_id == "reduce-scatter.accumulator"
+    assert only.message.endswith("the sums are 64 x 32 of f32, of which a thread of the tiled MMA has others")
+    halves = k.tiled_mma(nvb.wgmma.mma_async("m64n16k16", f16, f16, f32), tile=(64, 32)).accumulators()
+    exchange.send(halves.elements())
+
+
 def test_columns_are_said_in_the_order_of_each_cta():
     """Of own_first it must be asked for; else the order is that of the tile."""
     k, mma, made = builder()

@@ -221,6 +221,20 @@ def test_each_piece_is_left_or_added_once():
     assert repr(sums) == "<partial sums of 1 group(s) of 128 threads in <global address of f32, align 16>>"
 
 
+def test_rounds_of_a_loop_have_partial_sums_of_their_own():
+    """With one place for all, a CTA would overwrite what another has not read."""
+    k, share, memory, flags, _ = builder()
+    acc = k.tiled_mma(nvb.wgmma.mma_async("m64n16k16", f16, f16, f32)).accumulator()
+    acc.fill(0.0)
+    sums = share.partial_sums(memory, flags)
+    with k.range(3), share.pieces() as piece:
+        assert rules(lambda: sums.whole(acc, piece).__enter__()) == ["shares.piece"]
+    with k.range(3) as batch:
+        own = share.partial_sums(memory + batch * 2**16, flags + batch * 64)
+        with share.pieces() as piece, own.whole(acc, piece):
+            pass
+
+
 def test_sums_go_to_memory_of_their_type_and_flags_that_are_written():
     k, share, memory, flags, halves = builder()
     shared = k.shared(f32, 64)

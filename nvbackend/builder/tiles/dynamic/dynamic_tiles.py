@@ -6,15 +6,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from nvbackend.builder.core.control import holding
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes.blocks import LOOPS, with_block
 from nvbackend.builder.tiles.dynamic import rules
 from nvbackend.builder.tiles.dynamic.mail import WORD_BITS, Mail
 from nvbackend.builder.tiles.roles import Roles
+from nvbackend.builder.tiles.split_k.in_common import parted
 from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value, as_value
-from nvbackend.diagnostics import Diagnostic, caller_location, printed, user_facing
+from nvbackend.diagnostics import Diagnostic, caller_location, printed, run_callback, user_facing
 from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE
 from nvbackend.intrinsics.row.types import ElementType, s32, u32
 
@@ -56,6 +58,7 @@ class DynamicTiles(KnownAttributes, Generic[Tile]):
         self._count = as_value(k.core, count, s32)
         if isinstance(self._count.constant, int) and not 1 <= self._count.constant <= _MOST:
             rules.COUNT.fail(count=self._count.constant, most=_MOST)
+        _check_same(k.core, counter, self._count)
         _check_consumers(consumers, (k.threads - 1) // WARPGROUP_SIZE)
         _check_mailboxes(mailboxes)
         self._k, self._roles, self._place = k, roles, place
@@ -146,7 +149,7 @@ class DynamicTiles(KnownAttributes, Generic[Tile]):
     def _placed(self, place: Place[Tile], number: Value) -> list[Value]:
         """The parts of a tile's place; the first time also memory for them. Raises dynamic-tiles.place."""
         with holding(self._k.core, "place", rules.LEFT):
-            made: Any = place(number)
+            made: Any = run_callback("k.dynamic_tiles", place, number)
         if not isinstance(made, tuple) or not made:
             kind = "an empty tuple" if isinstance(made, tuple) else f"of type {type(made).__name__}"
             problem = f"is {kind}, not a tuple of values"
@@ -227,6 +230,15 @@ def _check_counter(counter: Address, others: Iterable[Address]) -> None:
     if any(_is_same(counter, other) for other in others):
         problem = "other dynamic tiles of the kernel count there"
         rules.COUNTER.fail(counter=counter, problem=problem, advice="give each a counter of its own: counter + 1")
+
+
+def _check_same(k: Core, counter: Address, count: Value) -> None:
+    """Raises dynamic-tiles.parted."""
+    if (whom := parted(k, count)) is not None:
+        advice = "give the number of all tiles, computed of parameters and k.block_count()"
+        rules.PARTED.fail(what="number", whom=whom, advice=advice)
+    if (whom := parted(k, counter)) is not None:
+        rules.PARTED.fail(what="counter", whom=whom, advice="give one place for all CTAs of the grid")
 
 
 def _is_same(a: Address, b: Address) -> bool:

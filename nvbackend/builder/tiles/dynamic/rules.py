@@ -18,6 +18,14 @@ COUNT = Rule(
     why="Who draws the last number sets the counter back to 0: without a tile nobody does, and numbers have 32 bits.",
     reference="docs/guide.md, Dynamic tiles",
 )
+PARTED = Rule(
+    id="dynamic-tiles.parted",
+    message="the {what} of dynamic tiles is not the same in all {whom}",
+    fix="{advice}",
+    why="The tiles of the whole grid are numbered together: with numbers or counters of their own, CTAs compute tiles "
+    "twice or leave some out, and set the counter back too early or never.",
+    reference="docs/guide.md, Dynamic tiles",
+)
 MAILBOXES = Rule(
     id="dynamic-tiles.mailboxes",
     message="dynamic tiles with {mailboxes} mailbox(es): {problem}",

@@ -24,6 +24,7 @@ from nvbackend.intrinsics.mma.wgmma import M as ROWS
 from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE, MbarrierUse, Scope
 from nvbackend.intrinsics.row.types import f16, s32, u32
 from nvbackend.tiled import MmaOperand, ThrMMA, TiledMMA, make_tiled_mma
+from nvbackend.tiled.ownership import ownership_of_mma
 
 UNIT = 8
 """Columns of which a thread has whole registers: a pair in each of two rows (PTX ISA 9.7.15.5.1, D)."""
@@ -178,16 +179,23 @@ class ReduceScatter(KnownAttributes):
 
     def _registers_of(self, acc: Accumulator | TileValues) -> list[Value]:
         """The thread's registers. Raises reduce-scatter.accumulator."""
-        n, element = self._mma.shape[1], self._mma.instruction.d
+        n, element, held = self._mma.shape[1], self._mma.instruction.d, ""
         if isinstance(acc, Accumulator):
             if acc.n == n and acc.element is element:
                 return acc.values()
-        elif acc.shape == self._mma.shape and acc.element is element and len(acc) == n // 2:
-            values = list(acc)
-            pairs = zip(values[::2], values[1::2], strict=True)
-            return [pack_halves(*pair) for pair in pairs] if element is f16 else values
+        elif acc.element is element and acc.shape == self._mma.shape:
+            if self._is_held(acc):
+                values = list(acc)
+                pairs = zip(values[::2], values[1::2], strict=True)
+                return [pack_halves(*pair) for pair in pairs] if element is f16 else values
+            held = ", of which a thread of the tiled MMA has others"
         rows, columns = self._mma.shape
-        rules.ACCUMULATOR.fail(given=printed(acc), rows=rows, columns=columns, element=element)
+        rules.ACCUMULATOR.fail(given=printed(acc), rows=rows, columns=columns, element=element, held=held)
+
+    def _is_held(self, values: TileValues) -> bool:
+        """Whether a thread has those elements of the tile that an accumulator has, in the same order."""
+        layouts = _layouts(self._mma.shape[1], self._mma.warpgroups[0])
+        return values.held.ownership == ownership_of_mma(layouts, MmaOperand.C, self._mma.shape)
 
     def _check_once(self, call: str, *, again: bool) -> None:
         """Raises reduce-scatter.once for a second call, and for one in a loop."""

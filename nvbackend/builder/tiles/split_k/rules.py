@@ -23,7 +23,7 @@ TILE = Rule(
 )
 ACCUMULATOR = Rule(
     id="reduce-scatter.accumulator",
-    message="send(...) of {given}: the sums are {rows} x {columns} of {element}",
+    message="send(...) of {given}: the sums are {rows} x {columns} of {element}{held}",
     fix="send an accumulator of the tiled MMA that k.cluster.reduce_scatter got, or elements of it of this type",
     why="The other CTAs wait for as many bytes as such an accumulator has.",
     reference=_STORES,
@@ -79,6 +79,13 @@ STREAM_CLUSTER = Rule(
     message="k.stream_k numbers clusters along x, and those of this kernel are {shape}",
     fix="declare the cluster along x, such as cluster=2, and start a grid along x",
     why="CTAs of two clusters would have the same share, and store to one place.",
+    reference="docs/guide.md, Equal shares of all steps",
+)
+PARTED = Rule(
+    id="shares.parted",
+    message="{what} not the same in all {whom} that share the steps of tiles",
+    fix="{advice}",
+    why="Each CTA finds the steps, the sums and the flags of the others by the same numbers and addresses as its own.",
     reference="docs/guide.md, Equal shares of all steps",
 )
 MEMORY = Rule(

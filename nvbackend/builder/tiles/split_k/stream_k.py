@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from nvbackend.builder.core.control import holding
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.ops.function import FunctionBuilder
-from nvbackend.builder.scopes.blocks import Region, with_block
+from nvbackend.builder.scopes.blocks import LOOPS, Region, with_block
 from nvbackend.builder.tiles.mma.accumulators import Accumulators
 from nvbackend.builder.tiles.register_tensor import RegisterTensor
 from nvbackend.builder.tiles.roles import Roles
 from nvbackend.builder.tiles.split_k import rules
+from nvbackend.builder.tiles.split_k.in_common import parted
 from nvbackend.builder.values.accumulator import Accumulator, halves, pack_halves
 from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value, as_value
@@ -47,7 +49,7 @@ class StreamK(KnownAttributes):
         if k.core.bounds.cluster_shape[1:] != (1, 1):
             rules.STREAM_CLUSTER.fail(shape=k.core.bounds.cluster_shape)
         count, self.steps = (as_value(k.core, number, s32) for number in (tiles, steps))
-        _check_counts(count, self.steps)
+        _check_counts(k.core, count, self.steps)
         self._k, self._roles = k, roles
         self._total = count * self.steps
         self._shares = k.math.max(k.math.min(k.cluster.count(), self._total), 1)
@@ -107,7 +109,8 @@ class StreamK(KnownAttributes):
         `memory` has the elements of an accumulator for each warpgroup of the consumers of each CTA of the grid, of its
         element type; its contents do not matter. `flags` has a u32 (or s32) for each, which is 0 before the kernel, and
         after it. `warpgroup` is the number that `k.consumers` yields; without it all threads of the CTA hold the tile
-        together. Raises shares.memory, shares.threads.
+        together. Raises shares.memory, shares.threads,
+        shares.parted.
         """
         return PartialSums(self._k, self, self._roles.consuming, memory, flags, warpgroup)
 
@@ -135,7 +138,8 @@ class PartialSums(KnownAttributes):
         flags: Address,
         warpgroup: Operand | None,
     ) -> None:
-        _check_memory(memory, flags)
+        _check_memory(k.core, memory, flags)
+        self._made_in = list(k.core.regions)
         self._k, self._share, self._memory, self._flags = k, share, memory, flags
         self._groups = 1 if warpgroup is None else consumers or k.threads // WARPGROUP_SIZE
         self._warpgroup = None if warpgroup is None else as_value(k.core, warpgroup, s32)
@@ -158,6 +162,7 @@ class PartialSums(KnownAttributes):
         """
         k, share, element = self._k, self._share, _element(acc)
         self._check(element)
+        self._check_round()
         share._take()
         with k.if_(piece.end < share.steps):
             self._leave(_words(acc))
@@ -199,6 +204,16 @@ class PartialSums(KnownAttributes):
         else:
             self._k.barrier.sync(self._warpgroup + _FIRST_BARRIER, WARPGROUP_SIZE)
 
+    def _check_round(self) -> None:
+        """Raises shares.piece in a loop whose rounds have the same memory and flags."""
+        regions, own = self._k.core.regions, self._share._region
+        around = regions[: regions.index(own)] if own in regions else []
+        loop = next((each for each in around if each.kind in LOOPS and each not in self._made_in), None)
+        if loop is not None:
+            problem = f"is in {loop.describe()}, whose rounds have the same memory and flags"
+            advice = "end the loop before, or make the share and its partial sums in it, with memory of each round"
+            rules.PIECE.fail(problem=problem, advice=advice)
+
     def _check(self, element: ElementType) -> None:
         """Raises shares.memory for memory of another type."""
         if self._memory.element is not element:
@@ -236,7 +251,7 @@ def _check_threads(k: FunctionBuilder, size: int, warpgroup: Operand | None) -> 
         rules.STREAM_THREADS.fail(count=here.count, size=size, advice=advice)
 
 
-def _check_memory(memory: Address, flags: Address) -> None:
+def _check_memory(k: Core, memory: Address, flags: Address) -> None:
     """Raises shares.memory."""
     for name, address in (("memory", memory), ("flags", flags)):
         if address.space != GLOBAL_SPACE:
@@ -244,13 +259,20 @@ def _check_memory(memory: Address, flags: Address) -> None:
         if address.const:
             advice = f"take {name} as nvb.Pointer({address.element}), without const"
             rules.MEMORY.fail(given=f"{name} that are only read", advice=advice)
+        if (whom := parted(k, address)) is not None:
+            advice = f"pass {name} of the whole grid: each CTA finds its own place in it"
+            verb = "are" if address is flags else "is"
+            rules.PARTED.fail(what=f"the {name} of partial sums {verb}", whom=whom, advice=advice)
     if flags.element not in (u32, s32):
         rules.MEMORY.fail(given=f"flags of {flags.element}", advice="pass flags of u32 or i32, all of them 0")
 
 
-def _check_counts(tiles: Value, steps: Value) -> None:
-    """Raises shares.count for constants."""
+def _check_counts(k: Core, tiles: Value, steps: Value) -> None:
+    """Raises shares.count for constants, shares.parted."""
     for name, number in (("tiles", tiles), ("steps", steps)):
+        if (whom := parted(k, number)) is not None:
+            advice = "give the numbers of all tiles, and of the steps of each, computed of parameters"
+            rules.PARTED.fail(what=f"the number of {name} is", whom=whom, advice=advice)
         if isinstance(number.constant, int) and number.constant < 1:
             rules.COUNT.fail(problem=f"{name} is {number.constant}", advice=f"give at least one of {name}")
     if isinstance(tiles.constant, int) and isinstance(steps.constant, int):
