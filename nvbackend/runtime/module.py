@@ -23,7 +23,7 @@ from nvbackend.runtime.device import CudaDevice, Device, check_architecture, che
 from nvbackend.runtime.driver import driver_errors, no_gpu_reason
 from nvbackend.runtime.launch import Grid, Launches, LaunchRecord, PreparedLaunch, is_argument, watch
 from nvbackend.runtime.rules import DEVICE_NAME, GRID, LOAD_FAILED, NOT_COMPILED, SIMULATOR_OPTION, how_to_load
-from nvbackend.runtime.simulated import SimulatedBinder, SimulatedDevice, places_of, promised, say_where
+from nvbackend.runtime.simulated import SimulatedBinder, SimulatedDevice, places_of, promised, say_where, zeroed_of
 from nvbackend.runtime.streams import CU_STREAM_PER_THREAD, stream_handle
 from nvbackend.signature import Signature, TensorMap
 
@@ -397,7 +397,11 @@ def chosen_device(device: Device | str | None, compiled: Any, options: Mapping[s
             device = SIMULATOR
     if device == SIMULATOR:
         names = [parameter.name for parameter in signature.parameters]
-        return SimulatedDevice(compiled.target, names, places=functools.partial(places_of, compiled), **chosen)
+        noted: dict[str, Any] = {
+            "places": functools.partial(places_of, compiled),
+            "zeroed": functools.partial(zeroed_of, compiled),
+        }
+        return SimulatedDevice(compiled.target, names, **noted, **chosen)
     if chosen:
         SIMULATOR_OPTION.fail(
             kernel=signature.name, options=", ".join(f"{name}={value}" for name, value in chosen.items())

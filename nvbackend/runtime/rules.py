@@ -133,6 +133,21 @@ ASSUMED = Rule(
     why="LLVM compiles for the promise: with other arguments the kernel may compute anything.",
     reference="LLVM Language Reference (llvm.assume); docs/guide.md, Sizes",
 )
+NOT_ZERO = Rule(
+    id="launch.not-zero",
+    message="argument {name} has {value} at its byte {byte}; the {what} there must be 0 at a launch of {kernel}",
+    fix="pass zeros at the first launch, which each launch leaves as they were; clear them after a launch that has "
+    "failed, and give launches that run at once an array each",
+    why="A counter that begins elsewhere skips tiles; a flag that is up lets a CTA add sums before they are there.",
+    reference="docs/guide.md, Dynamic tiles; docs/guide.md, Equal shares of all steps",
+)
+LEFT_OVER = Rule(
+    id="launch.left-over",
+    message="kernel {kernel} leaves {value} at byte {byte} of argument {name}, where the {what} should be 0 again",
+    fix="{advice}",
+    why="Tiles, or sums of other CTAs, are missing in what the kernel has stored, and the next launch begins wrong.",
+    reference="docs/guide.md, Dynamic tiles; docs/guide.md, Equal shares of all steps",
+)
 OVERLAP = Rule(
     id="launch.overlap",
     message="{first} from its byte {of_first} on and {second} from its byte {of_second} on share {count} bytes, which "

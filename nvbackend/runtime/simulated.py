@@ -14,6 +14,7 @@ from nvbackend.intrinsics.copy.map_elements import ELEMENT_TYPE_OF
 from nvbackend.intrinsics.sync.barriers import MAX_CTA_THREADS
 from nvbackend.isel.machine.assertions import record_name
 from nvbackend.isel.machine.function import MachineFunction
+from nvbackend.isel.machine.zeros import ZEROS
 from nvbackend.isel.target.target import Target
 from nvbackend.runtime.arguments.apart import Apart
 from nvbackend.runtime.arguments.arrays import DeviceArray, accepted_dtypes, big_endian, shown_dtypes
@@ -27,6 +28,7 @@ from nvbackend.signature import BoundTensorMap, Parameter, Pointer, Scalar, Sign
 
 if TYPE_CHECKING:
     from nvbackend.runtime.arguments.promises import Promises
+    from nvbackend.runtime.arguments.zeros import Zeroed
     from nvbackend.simulator import Report, SimulatedModule
 
 _SHARED_BYTES = 232448
@@ -55,8 +57,9 @@ def places_of(compiled: object) -> Iterator[Place]:
 class SimulatedDevice:
     """The simulator as a device: it loads PTX, and its launches return when the kernel has run.
 
-    `names` are those of its kernel's parameters, `places` gives those of its shared memory. Launches go by `seed`,
-    `checks`, `report` and `limit`, as `SimulatedModule.launch` takes them.
+    `names` are those of its kernel's parameters, `places` gives those of its shared memory, `zeroed` what of its
+    arguments is 0 before and after each launch. Launches go by `seed`, `checks`, `report` and `limit`, as
+    `SimulatedModule.launch` takes them.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class SimulatedDevice:
         names: Sequence[str] = (),
         *,
         places: Callable[[], Iterable[Place]] = tuple,
+        zeroed: Callable[[], Zeroed | None] = lambda: None,
         seed: int = 0,
         checks: bool = True,
         report: bool = False,
@@ -80,6 +84,7 @@ class SimulatedDevice:
         """The one that is loaded: a module may have others."""
         self._names = names
         self._places = functools.cache(lambda: list(places()))
+        self._zeroed = functools.cache(zeroed)
         self.seed, self.checks, self.report = seed, checks, report
         self._limit = {} if limit is None else {"limit": limit}
         self._reports: dict[Any, Report] = {}
@@ -112,8 +117,13 @@ class SimulatedDevice:
         return handle
 
     def launch(self, _stream: Any, configuration: Any, kernel: Any, *arguments: Any) -> None:
-        """Run the kernel to its end. Raises launch.assertion, and what the simulator raises."""
+        """Run the kernel to its end.
+
+        Raises launch.assertion, launch.not-zero, launch.left-over, and what the simulator raises.
+        """
         self._reports.pop(kernel, None)
+        zeroed, ctas = self._zeroed() if self.checks else None, math.prod(configuration.grid)
+        raise_all(zeroed.before(arguments, ctas) if zeroed else ())
         try:
             self._reports[kernel] = kernel.launch(
                 self._kernel,
@@ -132,6 +142,7 @@ class SimulatedDevice:
         except DiagnosticError:
             raise_failures(self, after=_AFTER)
             raise
+        raise_all(zeroed.after(arguments, ctas) if zeroed else ())
 
     def report_of(self, kernel: SimulatedModule) -> Report | None:
         """What the last launch of a loaded kernel did; None before one, and after one that failed."""
@@ -203,6 +214,16 @@ def promised(signature: Signature, compiled: object) -> Promises | None:
     from nvbackend.runtime.arguments.promises import promises_of
 
     return promises_of(signature, compiled)
+
+
+def zeroed_of(compiled: Any) -> Zeroed | None:
+    """What of a kernel's arguments is 0 between launches; None for nothing."""
+    if ZEROS not in str(getattr(compiled, "ir", "")):
+        return None
+    from nvbackend.runtime.arguments.zeros import Zeroed
+
+    names = [parameter.name for parameter in compiled.signature.parameters]
+    return Zeroed(compiled.signature.name, names, compiled)
 
 
 def _is_integer(parameter: Parameter) -> bool:

@@ -144,6 +144,40 @@ def count_that_breaks_a_promise():
     kernel.launch(1, numbers, 64)  # keeps
 
 
+@program("launch.not-zero")
+def counter_of_tiles_that_nobody_has_cleared():
+    @nvb.kernel("sm_90a", threads=256)
+    def count_up(k, counter: nvb.Pointer[i32], x: nvb.Pointer[i32], count: i32(minimum=1)):
+        tiles = k.dynamic_tiles(counter, count, consumers=1)
+        k.mbarrier.ready()
+        with k.producer(40), tiles.draw():
+            pass
+        with k.consumers(232), tiles.take() as tile:
+            k.atomic.add(x + tile, 1)
+
+    kernel = runtime.load(count_up.compile(assemble=False), device="simulator")
+    counter = np.full(1, 3, np.int32)  # breaks
+    counter = np.zeros(1, np.int32)  # keeps
+    kernel.launch(2, counter, np.zeros(8, np.int32), 8)
+
+
+@program("launch.left-over")
+def ctas_that_return_before_they_draw():
+    @nvb.kernel("sm_90a", threads=256)
+    def count_up(k, counter: nvb.Pointer[i32], x: nvb.Pointer[i32], count: i32(minimum=1)):
+        tiles = k.dynamic_tiles(counter, count, consumers=1)
+        k.mbarrier.ready()
+        k.return_if(k.block_id() >= 2)  # breaks
+        k.return_if(k.block_id() >= count)  # keeps
+        with k.producer(40), tiles.draw():
+            pass
+        with k.consumers(232), tiles.take() as tile:
+            k.atomic.add(x + tile, 1)
+
+    kernel = runtime.load(count_up.compile(assemble=False), device="simulator")
+    kernel.launch(4, np.zeros(1, np.int32), np.zeros(8, np.int32), 8)
+
+
 @program("launch.overlap")
 def one_array_for_two_parameters():
     @nvb.kernel("sm_90a", threads=32)

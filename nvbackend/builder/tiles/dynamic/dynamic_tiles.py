@@ -14,11 +14,13 @@ from nvbackend.builder.tiles.dynamic import rules
 from nvbackend.builder.tiles.dynamic.mail import WORD_BITS, Mail
 from nvbackend.builder.tiles.roles import Roles
 from nvbackend.builder.tiles.split_k.in_common import parted
+from nvbackend.builder.tiles.split_k.zeros import note_zeros
 from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value, as_value
 from nvbackend.diagnostics import Diagnostic, caller_location, printed, run_callback, user_facing
 from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE
 from nvbackend.intrinsics.row.types import ElementType, s32, u32
+from nvbackend.isel.machine.zeros import COUNTER
 
 _MOST = 2**31 - 1
 
@@ -59,6 +61,7 @@ class DynamicTiles(KnownAttributes, Generic[Tile]):
         if isinstance(self._count.constant, int) and not 1 <= self._count.constant <= _MOST:
             rules.COUNT.fail(count=self._count.constant, most=_MOST)
         _check_same(k.core, counter, self._count)
+        note_zeros(k.core, counter, COUNTER, words=1)
         _check_consumers(consumers, (k.threads - 1) // WARPGROUP_SIZE)
         _check_mailboxes(mailboxes)
         self._k, self._roles, self._place = k, roles, place

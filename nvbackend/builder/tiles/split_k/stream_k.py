@@ -15,12 +15,14 @@ from nvbackend.builder.tiles.register_tensor import RegisterTensor
 from nvbackend.builder.tiles.roles import Roles
 from nvbackend.builder.tiles.split_k import rules
 from nvbackend.builder.tiles.split_k.in_common import parted
+from nvbackend.builder.tiles.split_k.zeros import note_zeros
 from nvbackend.builder.values.accumulator import Accumulator, halves, pack_halves
 from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE
 from nvbackend.intrinsics.row.types import ElementType, f16, s32, s64, u32
+from nvbackend.isel.machine.zeros import FLAGS
 
 Sums: TypeAlias = "Accumulator | Accumulators | RegisterTensor"
 _MOST_STEPS = 2**31 - 1
@@ -145,6 +147,7 @@ class PartialSums(KnownAttributes):
         self._warpgroup = None if warpgroup is None else as_value(k.core, warpgroup, s32)
         self._size = k.threads if warpgroup is None else WARPGROUP_SIZE
         _check_threads(k, self._size, warpgroup)
+        note_zeros(k.core, flags, FLAGS, of_each_cta=self._groups)
         thread = k.thread_id("linear")
         self._thread = thread if warpgroup is None else thread % WARPGROUP_SIZE
 
