@@ -287,8 +287,9 @@ def candidates(
     skinny: list[Skinny] = []
     if not for_tma(m, n, depth, operand, result, majors):
         check_copied(m, n, depth, batches, majors)
-        tiled += unaligned_ones(n, depth, operand, result)
         skinny += (one for one in skinny_ones(m, n, depth, operand, result) if is_possible(one, m, n, multiprocessors))
+        if not skinny or skinny[0].width >= WORD:  # by loads of 2 bytes few rows took three to eleven times as long
+            tiled += unaligned_ones(n, depth, operand, result)
         thin, tiled = _aligned(thin, n, depth, result), _aligned(tiled, n, depth, result)
     tiled = [one for one in tiled if fits(one, m, n)]
     narrow = [one for one in tiled if is_narrow(one)]

@@ -14,6 +14,7 @@ from nvbackend import e4m3, f16, f32, tf32
 from samples.gemm import choice, skinny
 from samples.gemm.forms import FORMS, problem_for
 from samples.gemm.skinny import Skinny
+from samples.gemm.unaligned import Unaligned
 from samples.program import Device
 
 Size = tuple[int, int, int]
@@ -151,6 +152,32 @@ def test_the_model_takes_them_for_few_rows_that_tma_cannot_load() -> None:
         assert isinstance(choice.choose(*size), Skinny), size
     for size in ((16, 4096, 4096), (65, 4097, 4097), (4097, 70, 4097)):
         assert not any(isinstance(one, Skinny) for one in choice.candidates(*size))
+
+
+@pytest.mark.parametrize(
+    ("size", "tile"),
+    [
+        ((16, 4097, 4097), (32, 16, 64, 4, 2, 6, 2)),
+        ((4097, 16, 4097), (32, 16, 64, 4, 2, 6, 2)),
+        ((1, 4097, 4097), (32, 8, 64, 4, 2, 6, 2)),
+        ((32, 4097, 4097), (32, 32, 64, 4, 2, 4, 2)),
+        ((64, 4097, 4097), (32, 64, 32, 2, 2, 4, 2)),
+        ((16, 50257, 769), (64, 16, 64, 4, 1, 3, 2)),
+        ((16, 1025, 4097), (32, 16, 64, 4, 8, 4, 3)),
+        ((16, 14337, 4095), (64, 16, 64, 4, 1, 3, 2)),
+    ],
+    ids=str,
+)
+def test_the_model_takes_what_was_fastest(size: Size, tile: tuple[int, ...]) -> None:
+    """Or within 5 % of it, on an H200."""
+    one = choice.choose(*size)
+    assert isinstance(one, Skinny)
+    assert (one.rows, one.columns, one.line, one.along, one.split, one.stages, one.ctas) == tile
+
+
+@pytest.mark.parametrize("size", [(16, 4096, 4100), (16, 4097, 4096)], ids=str)
+def test_the_model_takes_others_where_these_were_faster(size: Size) -> None:
+    assert isinstance(choice.choose(*size), Unaligned)
 
 
 def test_tiles_have_all_of_the_shorter_side() -> None:
