@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from llvmlite import ir
 
 import nvbackend as nvb
 from nvbackend import f32, i32, u32
@@ -108,3 +109,36 @@ def test_a_short_array_and_an_unknown_place_are_left_to_others():
 
     assert zeros_of(somewhere.compile(assemble=False)) == []
     assert rules(lambda: draw(np.zeros(3, np.int32))) == ["simulator.bounds"]
+
+
+def test_kernels_of_a_module_have_their_own():
+    definitions = [drawn, drawn.with_(place=0, name="first")]
+    module = nvb.runtime.load(nvb.compile_module(definitions, assemble=None), device="simulator")
+    counter, out = np.array([0, 0, 0, 5], np.int32), np.zeros(7, np.int32)
+    module["first"].launch(3, counter, out, 7, 9)
+    assert set(out) == {128}
+    assert_refused(lambda: module["drawn"].launch(3, counter, out, 7, 9), "launch.not-zero", "5 at its byte 12")
+
+
+def test_arguments_of_an_attached_function_may_have_other_names():
+    types = {"out": nvb.Pointer(i32), "counter": nvb.Pointer(i32), "count": nvb.Scalar(i32)}
+    pointer = ir.PointerType(addrspace=1)
+    kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, ir.IntType(32)])
+    function = ir.Function(ir.Module("module"), kind, "attached")
+    function.calling_convention = "ptx_kernel"
+    llvm = ir.IRBuilder(function.append_basic_block("entry"))
+    k = nvb.attach(llvm, "sm_90a", threads=256, parameters=[nvb.Parameter(*each) for each in types.items()])
+    out, counter, count = k.arguments
+    tiles = k.dynamic_tiles(counter, count, 1)
+    k.mbarrier.ready()
+    with k.producer(40), tiles.draw():
+        pass
+    with k.consumers(232), tiles.take() as tile:
+        k.atomic.add(out + tile, 1)
+    llvm.ret_void()
+    k.verify()
+    kernel, numbers = nvb.runtime.load(k.finish().compile(assemble=False), device="simulator"), np.zeros(7, np.int32)
+    kernel.launch(3, numbers, np.zeros(1, np.int32), 7)
+    assert set(numbers) == {128}
+    wrong = np.full(1, 2, np.int32)
+    assert_refused(lambda: kernel.launch(3, numbers, wrong, 7), "launch.not-zero", "argument counter has 2")

@@ -11,9 +11,14 @@ COUNTER, FLAGS = "counter of dynamic tiles", "flags of partial sums"
 
 @dataclass(frozen=True, slots=True)
 class Zeros:
-    """Words of 32 bits from a byte of a parameter's array on: so many, and so many for each CTA of the grid."""
+    """Words of 32 bits from a byte of a parameter's array on: so many, and so many for each CTA of the grid.
 
-    parameter: str
+    The parameter is the `place`-th one of a `kernel`: a module may have several, and arguments of an attached function
+    any names.
+    """
+
+    kernel: str
+    place: int
     first: int
     words: int
     of_each_cta: int
@@ -21,4 +26,5 @@ class Zeros:
 
     def texts(self) -> list[str]:
         """They as the metadata has them."""
-        return [self.parameter, str(self.first), str(self.words), str(self.of_each_cta), self.what]
+        numbers = self.place, self.first, self.words, self.of_each_cta
+        return [self.kernel, *map(str, numbers), self.what]

@@ -25,8 +25,8 @@ class Zeroed:
     """The numbers of one kernel's arguments that are 0 between launches."""
 
     def __init__(self, kernel: str, names: Sequence[str], compiled: object) -> None:
-        self._kernel = kernel
-        self._zeros = [(names.index(each.parameter), each) for each in zeros_of(compiled) if each.parameter in names]
+        self._kernel, self._names = kernel, names
+        self._zeros = [each for each in zeros_of(compiled) if each.kernel == kernel]
 
     def before(self, arguments: Sequence[Any], ctas: int) -> Iterator[Diagnostic]:
         """launch.not-zero for the arguments of a launch."""
@@ -37,15 +37,15 @@ class Zeroed:
         return self._others(LEFT_OVER, arguments, ctas)
 
     def _others(self, rule: Rule, arguments: Sequence[Any], ctas: int) -> Iterator[Diagnostic]:
-        for place, zeros in self._zeros:
-            data = arguments[place].reshape(-1).view("u1")[zeros.first :]
+        for zeros in self._zeros:
+            data = arguments[zeros.place].reshape(-1).view("u1")[zeros.first :]
             count = min(zeros.words + zeros.of_each_cta * ctas, data.size // _WORD)
             words = data[: count * _WORD].copy().view("i4")
             if words.any():
                 number = int(words.nonzero()[0][0])
                 yield rule.diagnose(
                     kernel=self._kernel,
-                    name=zeros.parameter,
+                    name=self._names[zeros.place],
                     value=int(words[number]),
                     byte=zeros.first + number * _WORD,
                     what=zeros.what,
@@ -60,4 +60,7 @@ def zeros_of(compiled: object) -> list[Zeros]:
     nodes = re.findall(r"!\d+", listed[1]) if listed else []
     texts = [re.search(rf"^{node} = !\{{(.*)\}}$", text, re.MULTILINE) for node in nodes]
     parts = [re.findall(r'!"([^"]*)"', match[1]) for match in texts if match]
-    return [Zeros(name, int(first), int(words), int(each), what) for name, first, words, each, what in parts]
+    return [
+        Zeros(kernel, int(place), int(first), int(words), int(each), what)
+        for kernel, place, first, words, each, what in parts
+    ]
