@@ -141,6 +141,13 @@ NOT_ZERO = Rule(
     why="A counter that begins elsewhere skips tiles; a flag that is up lets a CTA add sums before they are there.",
     reference="docs/guide.md, Dynamic tiles; docs/guide.md, Equal shares of all steps",
 )
+ONE_COUNTER = Rule(
+    id="launch.one-counter",
+    message="arguments {first} and {second} of kernel {kernel} are one place in memory, a counter of two dynamic tiles",
+    fix="pass a counter for each",
+    why="A CTA that has drawn its last tile would draw of the others while the rest still draws of the first ones.",
+    reference="docs/guide.md, Dynamic tiles",
+)
 LEFT_OVER = Rule(
     id="launch.left-over",
     message="kernel {kernel} leaves {value} at byte {byte} of argument {name}, where the {what} should be 0 again",

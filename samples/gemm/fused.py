@@ -98,6 +98,14 @@ Tile: TypeAlias = Wide | Unaligned
 Epilogue = Callable[[nvb.TileValues, Given], nvb.TileValues]
 
 
+def finished(epilogue: Epilogue, given: Given) -> nvb.TileValues:
+    """What an epilogue makes of the sums. Raises ValueError unless these are values of a tile."""
+    values = epilogue(given.sums, given)
+    if not isinstance(values, nvb.TileValues):
+        raise ValueError(f"an epilogue gives the values to store, not {values!r}")
+    return values
+
+
 @nvb.kernel("sm_90a", threads=lambda consumers: 128 * (1 + consumers), cluster=lambda cluster: cluster, min_ctas=1)
 def fused(
     k: nvb.KernelBuilder,
@@ -136,7 +144,8 @@ def fused(
     def finish(acc: nvb.Accumulator, part: nvb.Operand, place: Any) -> nvb.TileValues:
         sums, at = acc.elements(part), place[1:]
         in_d = at[::-1] if swapped else at
-        return epilogue(sums, Given(k, sums, alpha, beta, (of_rows, of_columns), residual, in_d, (m, n), swapped))
+        vectors, extents = (of_rows, of_columns), (m, n)
+        return finished(epilogue, Given(k, sums, alpha, beta, vectors, residual, in_d, extents, swapped))
 
     products(k, (a, b, d), k.const(1, i32), (m, n), steps, one, finish)
 
@@ -174,7 +183,7 @@ def fused_unaligned(
     def finish(acc: nvb.Accumulator, part: nvb.Operand, at: unaligned.Place) -> nvb.TileValues:
         sums, in_d = acc.elements(part), at[::-1] if swapped else at
         vectors, extents = (of_rows, of_columns), (m, n)
-        return epilogue(sums, Given(k, sums, alpha, beta, vectors, residual, in_d, extents, swapped, together))
+        return finished(epilogue, Given(k, sums, alpha, beta, vectors, residual, in_d, extents, swapped, together))
 
     unaligned.products(k, (a, b, d), (m, n), depth, one, finish)
 

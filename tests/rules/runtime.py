@@ -161,6 +161,27 @@ def counter_of_tiles_that_nobody_has_cleared():
     kernel.launch(2, counter, np.zeros(8, np.int32), 8)
 
 
+@program("launch.one-counter")
+def two_counters_of_tiles_in_one_place():
+    @nvb.kernel("sm_90a", threads=256)
+    def count_twice(k, first: nvb.Pointer[i32], second: nvb.Pointer[i32], x: nvb.Pointer[i32], count: i32(minimum=1)):
+        every = [k.dynamic_tiles(counter, count, consumers=1) for counter in (first, second)]
+        k.mbarrier.ready()
+        with k.producer(40):
+            for tiles in every:
+                with tiles.draw():
+                    pass
+        with k.consumers(232):
+            for tiles in every:
+                with tiles.take() as tile:
+                    k.atomic.add(x + tile, 1)
+
+    kernel = runtime.load(count_twice.compile(assemble=False), device="simulator")
+    counter, x = np.zeros(1, np.int32), np.zeros(8, np.int32)
+    kernel.launch(2, counter, counter, x, 8)  # breaks
+    kernel.launch(2, counter, np.zeros(1, np.int32), x, 8)  # keeps
+
+
 @program("launch.left-over")
 def ctas_that_return_before_they_draw():
     @nvb.kernel("sm_90a", threads=256)

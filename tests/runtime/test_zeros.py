@@ -142,3 +142,29 @@ def test_arguments_of_an_attached_function_may_have_other_names():
     assert set(numbers) == {128}
     wrong = np.full(1, 2, np.int32)
     assert_refused(lambda: kernel.launch(3, numbers, wrong, 7), "launch.not-zero", "argument counter has 2")
+
+
+@nvb.kernel("sm_90a", threads=256)
+def drawn_twice(k, first: Counter, second: Counter, out: Counter, count: Count, *, apart: int = 1):
+    every = [k.dynamic_tiles(counter, count, 1) for counter in (first, second + apart)]
+    k.mbarrier.ready()
+    with k.producer(40):
+        for tiles in every:
+            with tiles.draw():
+                pass
+    with k.consumers(232):
+        for tiles in every:
+            with tiles.take() as tile:
+                k.atomic.add(out + tile, 1)
+
+
+def test_two_counters_are_two_places():
+    """Of arguments it is known at the launch: CTAs that are early would count in the second walk as in the first."""
+    counters, out = np.zeros(4, np.int32), np.zeros(7, np.int32)
+    loaded(drawn_twice).launch(3, counters, counters, out, 7)
+    assert set(out) == {256}
+    kernel = loaded(drawn_twice.with_(apart=0))
+    text = "arguments first and second of kernel drawn_twice are one place"
+    assert_refused(lambda: kernel.launch(3, counters, counters, out, 7), "launch.one-counter", text)
+    kernel.launch(3, counters, np.zeros(4, np.int32), out, 7)
+    assert set(out) == {512}

@@ -228,6 +228,13 @@ def test_an_epilogue_is_no_name():
         fused.choose(16, 16, 16, name)
 
 
+@pytest.mark.parametrize("tile", [TILES["narrow"], OF_ANY_SIZE["2 bytes"][0]], ids=str)
+@pytest.mark.parametrize("given", [None, 3.0, []], ids=str)
+def test_an_epilogue_gives_values(tile, given):
+    with pytest.raises(ValueError, match=f"an epilogue gives the values to store, not {re.escape(repr(given))}"):
+        Fused(tile, lambda *_: given).kernel.build()
+
+
 def test_places_in_a_large_residual_have_64_bits():
     """M x N may be more than 2^31 elements."""
     one = fused.choose(2**16, 2**16, 64, lambda sums, given: sums + given.residual)

@@ -12,7 +12,7 @@ from typing import Any
 
 from nvbackend.diagnostics import Diagnostic, Rule
 from nvbackend.isel.machine.zeros import COUNTER, ZEROS, Zeros
-from nvbackend.runtime.rules import LEFT_OVER, NOT_ZERO
+from nvbackend.runtime.rules import LEFT_OVER, NOT_ZERO, ONE_COUNTER
 
 _WORD = 4
 _LEFT = {
@@ -29,8 +29,15 @@ class Zeroed:
         self._zeros = [each for each in zeros_of(compiled) if each.kernel == kernel]
 
     def before(self, arguments: Sequence[Any], ctas: int) -> Iterator[Diagnostic]:
-        """launch.not-zero for the arguments of a launch."""
-        return self._others(NOT_ZERO, arguments, ctas)
+        """launch.not-zero and launch.one-counter for the arguments of a launch."""
+        yield from self._others(NOT_ZERO, arguments, ctas)
+        counters: dict[int, Zeros] = {}
+        for zeros in self._zeros:
+            address = int(arguments[zeros.place].__array_interface__["data"][0]) + zeros.first
+            first = counters.setdefault(address, zeros) if zeros.what == COUNTER else zeros
+            if first is not zeros:
+                names = [self._names[each.place] for each in (first, zeros)]
+                yield ONE_COUNTER.diagnose(kernel=self._kernel, first=names[0], second=names[1])
 
     def after(self, arguments: Sequence[Any], ctas: int) -> Iterator[Diagnostic]:
         """launch.left-over for what a launch has left."""

@@ -111,8 +111,8 @@ class StreamK(KnownAttributes):
         `memory` has the elements of an accumulator for each warpgroup of the consumers of each CTA of the grid, of its
         element type; its contents do not matter. `flags` has a u32 (or s32) for each, which is 0 before the kernel, and
         after it. `warpgroup` is the number that `k.consumers` yields; without it all threads of the CTA hold the tile
-        together. Raises shares.memory, shares.threads,
-        shares.parted.
+        together. The threads of warpgroup w wait for one another at named barrier 1 + w, which is of no other threads.
+        Raises shares.memory, shares.threads, shares.parted.
         """
         return PartialSums(self._k, self, self._roles.consuming, memory, flags, warpgroup)
 
