@@ -15,6 +15,7 @@ from benchmarks.tables.table import OURS, Case, Measured, Part, Row, Table, rati
 from nvbackend import Major, f16
 from samples.gemm.choice import Choice, choose
 from samples.gemm.forms import FORMS, Form, launch_of
+from samples.gemm.skinny import Skinny
 from samples.gemm.unaligned import TMA, width_of
 
 THEIRS = "cuBLAS"
@@ -138,12 +139,20 @@ def orders() -> Table:
     )
 
 
+def copied(choice: Choice, depth: int) -> str:
+    """What copies the rows of A and B, and how much at once."""
+    if isinstance(choice, Skinny):
+        return f"{TMA} bytes"
+    width = width_of(depth, f16)
+    return "TMA" if width == TMA else f"{width} bytes"
+
+
 def unaligned() -> Table:
     """Rows that are not multiples of 16 bytes."""
 
     def row(shape: tuple[int, int, int]) -> Row:
-        width = width_of(shape[2], f16)
-        return Row((size(*shape), "TMA" if width == TMA else f"{width} bytes"), (part(*shape)[1],))
+        choice, measured = part(*shape)
+        return Row((size(*shape), copied(choice, shape[2])), (measured,))
 
     return Table(
         "Rows that TMA cannot load or store",
