@@ -170,6 +170,10 @@ class Rows:
         """How many rows of a tile the thread has a piece of."""
         return tile.layout.rows // self._apart
 
+    def is_whole(self, turns: int) -> bool:
+        """Whether what so many turns fill is as long as the pattern in which a tile lies: the next ones lie alike."""
+        return turns * self._apart % PATTERN == 0
+
     def copies(self, tile: nvb.SharedTile, first: nvb.Value, column: nvb.Value) -> Copies:
         """Those of the elements from the row `first` and the column on, and of zeros after the last column."""
         k, own = self._k, column + self._column
@@ -222,7 +226,8 @@ def fill(k: nvb.KernelBuilder, left: Rows, right: Rows, stage: Tiles, place: Pla
     there are no registers to keep so many.
     """
     turns = left.turns(stage.a), right.turns(stage.b)
-    equal = (each for each in range(2, sum(turns)) if gcd(each, *turns) == each)
+    equal = [each for each in range(2, sum(turns)) if gcd(each, *turns) == each]
+    equal = [each for each in equal if left.is_whole(turns[0] // each) and right.is_whole(turns[1] // each)]
     rounds = next((each for each in equal if sum(turns) <= TOGETHER * each), 1)
     counts = [each // rounds for each in turns]
     copies = left.copies(stage.a, place[0], column), right.copies(stage.b, place[1], column)

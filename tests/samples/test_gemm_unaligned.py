@@ -70,6 +70,14 @@ def test_every_tile_multiplies_in_the_simulator(n: int, depth: int, one: Unalign
     assert_right(problem_for(one, m, across // one.together * one.together, depth))
 
 
+@pytest.mark.parametrize("columns", [8, 24])
+@pytest.mark.parametrize("depth", [69, 70])
+def test_a_tile_whose_rows_are_few_turns_of_one_producer(columns: int, depth: int) -> None:
+    """Half of its rows are not as long as the pattern in which the rows of a tile lie: they are filled in one round."""
+    one = Unaligned(columns, 1, 1, 3, choice.width_of(depth, f16))
+    assert_right(problem_for(one, 67, columns + 5, depth))
+
+
 TURNS = [(False, 1), (True, 2)]
 OF_OTHERS = [
     *(("e4m3", (70, 77, 131)), ("e4m3", (70, 78, 130)), ("e4m3", (9, 77, 140)), ("e4m3", (70, 77, 144))),
