@@ -134,9 +134,9 @@ def test_the_catalogue_lists_a_family_of_rules(module: str, capsys: pytest.Captu
     assert "shared.missing-barrier" in names
     assert all(name.startswith("shared.") for name in names)
     assert "1 rule\n" in printed(capsys, *listed, "house", "--rules", module)[1]
-    status, text = printed(capsys, *listed, "sharde")
+    status, text = printed(capsys, *listed, "shraed")
     assert status == 2
-    assert "'sharde' is not a family of rules" in text
+    assert "'shraed' is not a family of rules" in text
     assert "the nearest is shared" in text
 
 
