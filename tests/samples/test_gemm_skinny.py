@@ -135,7 +135,7 @@ def test_as_much_is_loaded_together_as_rows_are_multiples_of(width: int, load: s
     assert set(re.findall(r"ld\.shared\.(\S+)", inner)) == {load}
     assert ("prmt" in inner) == (width == 2)
     assert set(re.findall(r"cp\.async\.c[ag]\.shared\.global", ptx)) == {"cp.async.cg.shared.global"}
-    assert "ld.global" not in ptx
+    assert set(re.findall(r"ld\.global\.(\S+)", ptx)) == ({"b16"} if width < 16 else set())  # the matrix's last bytes
     assert ptx.count("griddepcontrol.wait") == ptx.count("griddepcontrol.launch_dependents") == 1
 
 
