@@ -12,9 +12,9 @@ from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes.blocks import LOOPS, with_block
 from nvbackend.builder.tiles.dynamic import rules
 from nvbackend.builder.tiles.dynamic.mail import WORD_BITS, Mail
+from nvbackend.builder.tiles.in_common.parted import parted
+from nvbackend.builder.tiles.in_common.zeros import note_zeros
 from nvbackend.builder.tiles.roles import Roles
-from nvbackend.builder.tiles.split_k.in_common import parted
-from nvbackend.builder.tiles.split_k.zeros import note_zeros
 from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value, as_value
 from nvbackend.diagnostics import Diagnostic, caller_location, printed, run_callback, user_facing

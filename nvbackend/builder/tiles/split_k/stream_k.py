@@ -10,12 +10,12 @@ from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes.blocks import LOOPS, Region, with_block
+from nvbackend.builder.tiles.in_common.parted import parted
+from nvbackend.builder.tiles.in_common.zeros import note_zeros
 from nvbackend.builder.tiles.mma.accumulators import Accumulators
 from nvbackend.builder.tiles.register_tensor import RegisterTensor
 from nvbackend.builder.tiles.roles import Roles
 from nvbackend.builder.tiles.split_k import rules
-from nvbackend.builder.tiles.split_k.in_common import parted
-from nvbackend.builder.tiles.split_k.zeros import note_zeros
 from nvbackend.builder.values.accumulator import Accumulator, halves, pack_halves
 from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value, as_value
