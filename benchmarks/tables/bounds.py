@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import nvbackend as nvb
 from benchmarks.tables import gemm, other_types
@@ -116,8 +116,8 @@ def with_products_alone(base: Part, same: Same) -> Part:
         case = base.make(*others)
         grid, rounds = same.launch_of(alone.device.limits.multiprocessors)
         depth = 8 * LINE // same.operand.bits * STAGES
-        kinds: dict[Any, Any] = {f16: torch.float16, tf32: torch.float32, e4m3: torch.float8_e4m3fn}
-        a, b = (torch.randn(rows, depth, device="cuda").to(kinds[same.operand]) for rows in (ROWS, same.columns))
+        few = Product(ROWS, same.columns, depth, same.operand, f32)
+        a, b = (other_types.operand_of(few, rows) for rows in (few.m, few.n))
         operands = (array.view(torch.uint8) if same.operand is e4m3 else array for array in (a, b))
         numbers = torch.randint(-8, 8, (ROWS * LINE // 2,), device="cuda").to(torch.float16)
         words = (numbers * torch.rand_like(numbers)).view(torch.uint32)
