@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
 
 from tests.support.process import ROOT
+from tests.support.sanitizer import sanitizer
 
 PROGRAM = """import numpy as np
 import nvbackend as nvb
@@ -36,14 +35,6 @@ try:
 except Exception as error:
     print("ended by", type(error).__name__)
 """
-
-
-def sanitizer() -> Path | None:
-    """The program of the toolkit, or of the wheel nvidia-cuda-sanitizer-api; COMPUTE_SANITIZER names another."""
-    wheels = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
-    there = shutil.which("compute-sanitizer", path=f"{os.environ['PATH']}:/usr/local/cuda/bin")
-    places = [os.environ.get("COMPUTE_SANITIZER"), there, *wheels.glob("*/compute-sanitizer/compute-sanitizer")]
-    return next((Path(place) for place in places if place and Path(place).is_file()), None)
 
 
 @pytest.mark.gpu((9, 0))
