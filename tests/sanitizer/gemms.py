@@ -62,7 +62,7 @@ def size_of(one: Choice) -> Size:
     return m, n, depth_of(one.stages, one.depth, 1 if isinstance(one, Wide) else one.split, row)
 
 
-def for_depth(one: Choice) -> Choice:
+def for_depth(one: Any) -> Any:
     """The tile with the tail for its size."""
     return one.for_depth(size_of(one)[2]) if isinstance(one, Wide) else one
 

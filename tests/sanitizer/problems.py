@@ -37,7 +37,7 @@ def samples() -> Named:
     """The small sizes of each sample."""
     for name, *size in SMALL:
         if name not in ELSEWHERE:
-            yield f"sample {name} {' '.join(map(str, size))}", partial(problem_of, name, *size)
+            yield f"sample {name} {' '.join(map(str, size))}", partial(problem_of, str(name), *size)
 
 
 class Smaller:
@@ -58,7 +58,10 @@ def on_few(make: Callable[[], Problem]) -> Problem:
 def problems(one_of: int = ONE_OF) -> dict[str, Callable[[], Problem]]:
     """What makes each problem, by its name."""
     ours = [*every_gemm(one_of), *attention()]
-    every = [*((name, partial(on_few, make)) for name, make in ours), *samples()]
+    every: list[tuple[str, Callable[[], Problem]]] = [
+        *((name, partial(on_few, make)) for name, make in ours),
+        *samples(),
+    ]
     named = dict(every)
     assert len(named) == len(every), "two problems have the same name"
     return named

@@ -114,6 +114,11 @@ def test_no_problem_is_begun_after_the_time(tmp_path: Path) -> None:
     }
 
 
+def test_a_worker_that_begins_nothing_because_of_the_time_has_not_failed(tmp_path: Path) -> None:
+    slow = runs(tmp_path, "import time; time.sleep(2)", until=time.time() + 1)
+    assert outcomes(slow.run(["a", "b"])) == dict.fromkeys("ab", Outcome.NOT_REACHED)
+
+
 def test_what_is_said_is_heard(capsys: pytest.CaptureFixture[str]) -> None:
     say(Step.BEGUN, "gemm f16 1x2: a, b")
     say(Step.RAISED, "gemm f16 1x2: a, b", "two\nlines\tand tabs")
