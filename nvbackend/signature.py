@@ -164,8 +164,9 @@ class TensorMap:
 
     `box` is the tile one copy moves, outermost dimension first like a NumPy shape, in elements; `swizzle` is 0, 32,
     64 or 128 bytes and must be the swizzle of the shared-memory layout that the tile lands in. With `im2col` the box is
-    (pixels, channels), and copies use the mode of that name. Raises tensor-map.element, tensor-map.swizzle-bytes,
-    tensor-map.box-rank, tensor-map.box, tensor-map.box-bytes and tensor-map.swizzle.
+    (pixels, channels), and copies use the mode of that name. An element of tf32 is an f32 of the array, which a load
+    rounds to the nearest tf32, ties to even, and a store leaves as it is. Raises tensor-map.element,
+    tensor-map.swizzle-bytes, tensor-map.box-rank, tensor-map.box, tensor-map.box-bytes and tensor-map.swizzle.
     """
 
     element: ElementType

@@ -11,7 +11,8 @@ class Element:
 
     A load writes as many bytes to shared memory, `pitch` bytes apart; only packed types have gaps. `store_bytes` are
     what a store reads there (for 6-bit types one byte an element, of which two bits are dropped). `oob_nan` is the
-    bit pattern of the out-of-bounds NaN, None for integers, which are filled with zeros only.
+    bit pattern of the out-of-bounds NaN, None for integers, which are filled with zeros only. `rounded` names the
+    format to which a load rounds each value.
     """
 
     name: str
@@ -19,6 +20,7 @@ class Element:
     count: int = 1
     pitch: int = 0
     oob_nan: int | None = None
+    rounded: str = ""
 
     @property
     def shared_pitch(self) -> int:
@@ -43,8 +45,8 @@ CODES: tuple[Element, ...] = (
     Element("f32.ftz", 4, oob_nan=0x7FFFFFFF),
     Element("f64", 8, oob_nan=0x7FFFFFFFFFFFFFFF),
     Element("bf16", 2, oob_nan=0x7FFF),
-    Element("tf32", 4, oob_nan=0x7FFFFFFF),
-    Element("tf32.ftz", 4, oob_nan=0x7FFFFFFF),
+    Element("tf32", 4, oob_nan=0x7FFFFFFF, rounded="tf32"),
+    Element("tf32.ftz", 4, oob_nan=0x7FFFFFFF, rounded="tf32"),
     Element("b4x16", 8, count=16),
     Element("b4x16_p64", 8, count=16, pitch=16),
     Element("b6x16_p32", 12, count=16, pitch=16),

@@ -12,6 +12,7 @@ from nvbackend.simulator.copies.moves import Addresses, Moves, every, outer
 from nvbackend.simulator.copies.rules import COPY_PLACE, NOT_MODELLED
 from nvbackend.simulator.copies.swizzle import swizzled
 from nvbackend.simulator.copies.tensor_map import TensorMap
+from nvbackend.simulator.formats import FORMATS
 
 ALIGNMENT: Final = 16
 """Bytes to which the innermost start of a box is aligned, and the widest piece."""
@@ -198,6 +199,15 @@ def _walk(
     places = np.array(found, np.int64)
     inside = (places >= 0) & (places < np.array(tensor_map.extents[1:], np.int64))
     return places, np.logical_and.reduce(inside, axis=1)
+
+
+def rounded(name: str, data: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The bytes of a load's pieces as they come to shared memory: f32 rounded to the nearest of a format, ties to even.
+
+    So does an H200 with maps of tf32. One of tf32.ftz flushes no subnormal number there, and a store rounds nothing.
+    """
+    values = np.ascontiguousarray(data).view("<f4").astype(np.float64)
+    return FORMATS[name].encode(values).astype("<u4").view(np.uint8)
 
 
 def fill(tensor_map: TensorMap, size: int) -> NDArray[np.uint8]:

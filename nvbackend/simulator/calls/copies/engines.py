@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.simulator.copies.reduction import combined
+from nvbackend.simulator.copies.tma import rounded
 from nvbackend.simulator.events import Addresses, By, Mask, Pending
 from nvbackend.simulator.machine.wave import Wave
 from nvbackend.simulator.memory import windows
@@ -97,12 +98,15 @@ class Load(Engine):
     reduction: Reduction | None = None
     swizzle: int | None = None
     """Bytes of the swizzle of a tile, None for plain bytes."""
+    rounded: str = ""
+    """The format to which each value is rounded, if any."""
 
     def complete(self) -> None:
         """Read the source, write every destination, tell every mbarrier."""
         data = np.tile(self.fill, (len(self.inside), 1))
         if self.source is not None and self.inside.any():
-            data[self.inside] = self.get(self.source)
+            read = self.get(self.source)
+            data[self.inside] = rounded(self.rounded, read) if self.rounded else read
         for target, barrier in self.targets:
             self.put(target, data, self.reduction)
             if self.swizzle is not None:

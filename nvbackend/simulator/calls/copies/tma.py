@@ -103,6 +103,7 @@ def _load(instruction: Instruction, place: Compiling) -> Step:
                     targets,
                     found.bytes,
                     swizzle=tensor_map.swizzle,
+                    rounded=tensor_map.kind.rounded,
                 )
             )
 
