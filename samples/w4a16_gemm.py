@@ -3,7 +3,8 @@
 W is the operand A, from registers: a thread unpacks its own elements, which `pack` has put next to each other, while
 the tensor core multiplies those of the previous step. X is B, loaded by TMA, so the sums are those of Y^T. The CTAs of
 a cluster take the steps along K in turn, so that every multiprocessor has a part of W to read. Each CTA adds a part of
-the sums: all store theirs to its shared memory, and these stores complete on its mbarrier. Run it as it is.
+the sums: the others store theirs to its shared memory, and these stores complete on its mbarrier. With few columns, the
+factors are multiplied with the sums of a step, which are fewer than its weights. Run it as it is.
 """
 
 from __future__ import annotations
@@ -31,13 +32,14 @@ PART = 16 * WORDS  # columns of these
 PACKED = 64 * PART // 8  # words of a warpgroup's part
 BIAS = 8  # the numbers are stored as 0 to 15
 MAGIC = 0x6400  # 1024 in f16, whose last bits count ones
-FRAGMENT = (2, 8)  # rows and columns in which a thread has four sums, two in each row
+FEW_COLUMNS = 32  # up to so many it takes less time to multiply sums with factors than weights
+OCTET = 8  # columns of Y^T in which a thread has four sums: two neighboring rows, two neighboring columns
 SHARED = 231_000  # bytes of a multiprocessor's shared memory
 REGISTERS = {1: 232, 2: 208}  # of the consumers' threads, by how many CTAs share a multiprocessor
 
 # Microseconds of a launch (H200): always; of a step and each of its columns, by consumers and CTAs of a multiprocessor;
 # of sums for each column, where CTAs share the depth; until a CTA begins where another one ended.
-START, SENT, NEXT_WAVE = 2.9, 0.005, 2.2
+START, SENT, NEXT_WAVE = 2.0, 0.005, 2.2
 STEP = {(1, 1): (0.17, 0.0015), (2, 1): (0.21, 0.0038), (1, 2): (0.18, 0.0043)}
 NORM = 2.0  # of two times that wait for each other
 
@@ -46,15 +48,17 @@ def map_of_x(columns: int) -> nvb.TensorMap:
     return nvb.TensorMap(f16, box=(columns, PART))
 
 
-Pair = tuple[nvb.Value, nvb.Value]
+Pair = Sequence[nvb.Value]
+"""Two of them."""
 X = Annotated[nvb.TensorMap, map_of_x]
 Words = Annotated[nvb.Pointer, nvb.Pointer(u32, const=True)]
 Scales = Annotated[nvb.Pointer, nvb.Pointer(f16, const=True)]
+Pairs = Annotated[nvb.Pointer, nvb.Pointer(f16, align=4)]
 Count = Annotated[i32, nvb.Scalar(i32, minimum=1)]
 Rows = Annotated[i32, nvb.Scalar(i32, minimum=UNIT, multiple_of=UNIT)]
 
 
-def unpacked(k: nvb.KernelBuilder, word: nvb.Value, factors: list[nvb.Value]) -> list[nvb.Value]:
+def unpacked(k: nvb.KernelBuilder, word: nvb.Value, factors: Pair | None = None) -> list[nvb.Value]:
     """Four registers of two f16: the numbers of a word, those of the even registers times the first factor."""
     pair = lambda number: k.packed.broadcast(k.const(number, f16))  # noqa: E731
     registers = []
@@ -63,8 +67,55 @@ def unpacked(k: nvb.KernelBuilder, word: nvb.Value, factors: list[nvb.Value]) ->
         bits = (word >> 8 * byte) & 0x000F000F << 4 * high | MAGIC << 16 | MAGIC
         ones = 16**high  # in the last bit of the number
         number = k.packed.fma("f16x2", bits.bitcast(nvb.f16x2), pair(1 / ones), pair(-1024 / ones - BIAS))
-        registers.append(k.packed.mul("f16x2", number, factors[high]).bitcast(u32))
+        scaled = number if factors is None else k.packed.mul("f16x2", number, factors[high])
+        registers.append(scaled.bitcast(u32))
     return registers
+
+
+class FactorsOfWeights:
+    """Products of weights that were multiplied with their factors before."""
+
+    def __init__(self, k: nvb.KernelBuilder, mma: nvb.TiledWgmma, acc: nvb.Accumulator) -> None:
+        self._k, self._mma, self._acc = k, mma, acc
+
+    def multiply(self, words: Sequence[nvb.Value], factors: Pair, x: nvb.SharedTile) -> None:
+        """Unpack a step's weights, and start its products."""
+        k = self._k
+        pairs = [k.packed.broadcast(factor) for factor in factors]
+        fragments = [k.wgmma.fragment(unpacked(k, word, pairs), f16) for word in words]
+        with k.wgmma.group(in_flight=1):
+            self._mma.accumulate(self._acc, self._mma.make_fragment_A(fragments), x)
+
+    def finish(self) -> None:
+        """Wait for the last products."""
+        self._k.wgmma.wait_group(0, drains=[self._acc])
+
+
+class FactorsOfSums:
+    """Products of a step whose sums are multiplied with the factors, while the next step's weights are unpacked."""
+
+    def __init__(self, k: nvb.KernelBuilder, mma: nvb.TiledWgmma, acc: nvb.Accumulator) -> None:
+        self._k, self._mma, self._acc, self._sums = k, mma, acc, mma.accumulator("sums")
+        self._sums.fill(0.0)
+        self._factors = [k.var(0.0, f32, name="factor") for _ in range(2)]
+
+    def multiply(self, words: Sequence[nvb.Value], factors: Pair, x: nvb.SharedTile) -> None:
+        """Unpack a step's weights, add the sums of the step before, and start the products."""
+        k, sums = self._k, self._sums
+        fragments = [k.wgmma.fragment(unpacked(k, word), f16) for word in words]
+        self.finish()
+        for variable, factor in zip(self._factors, factors, strict=True):
+            variable.set(factor.to(f32))
+        sums.clear()
+        with k.wgmma.group(in_flight=1):
+            self._mma.accumulate(sums, self._mma.make_fragment_A(fragments), x)
+
+    def finish(self) -> None:
+        """Wait for the products of the last step, and add their sums times its factors: two sums for each in turn."""
+        self._k.wgmma.wait_group(0, drains=[self._sums])
+        both = zip(self._sums.values(), self._acc.values(), strict=True)
+        added = [self._k.math.fma(new, self._factors[place // 2 % 2], old) for place, (new, old) in enumerate(both)]
+        self._acc.set(added)
 
 
 class Tile:
@@ -76,12 +127,11 @@ class Tile:
     def write(self, octet: nvb.Value | int, slot: nvb.Value, sums: Sequence[nvb.Value]) -> None:
         """Write the four sums that thread `slot` of the consumers has in the eight columns number `octet` of Y^T."""
         (row, column), (m, n) = self._at, self._extents
-        j = row + first_row(slot)
-        i = column + octet * FRAGMENT[1] + slot % 4 * 2
-        for place, value in enumerate(sums):
-            below, right = divmod(place, 2)
+        i = column + octet * OCTET + slot % 4 * 2
+        for right in range(2):
             with self._k.if_(i + right < m):
-                (self._y + ((i + right) * n + j + 8 * below)).store(value.to(f16))
+                pair = [sums[right + 2 * below].to(f16) for below in range(2)]
+                (self._y + ((i + right) * n + row + first_row(slot))).store(*pair)
 
 
 class Sums:
@@ -89,27 +139,31 @@ class Sums:
 
     def __init__(self, k: nvb.KernelBuilder, columns: int, split: int, slots: int) -> None:
         self._k, self._split, self._slots = k, split, slots
-        self._all = columns // FRAGMENT[1] * slots
+        self._all = columns // OCTET * slots
         self._mine = self._all // split
         self._sent = k.shared(f32, 4 * self._all, align=16, name="sums")  # a part of each CTA
         self._full = k.mbarrier.array(1, arrivals=1, name="sent")
 
     def expect(self) -> None:
-        """One thread says how many bytes will come."""
+        """One thread says how many bytes will come from the other CTAs."""
         with self._k.if_(self._k.thread_id() == 0):
-            self._k.mbarrier.arrive(self._full, expect_tx=16 * self._all)
+            self._k.mbarrier.arrive(self._full, expect_tx=16 * (self._all - self._mine))
 
     def send(self, octet: int, slot: nvb.Value, sums: Sequence[nvb.Value]) -> None:
         """Send four sums of a thread (`Tile.write`) to the CTA that adds them."""
         k, mine, slots = self._k, self._k.cluster.rank(), self._slots
         number = octet * slots + slot
         to = octet * slots // self._mine if self._mine % slots == 0 else number // self._mine
-        place = (mine * self._mine + number - to * self._mine) * 4
-        k.async_store.store(self._sent + place, sums, self._full, to)
+        place = self._sent + (mine * self._mine + number - to * self._mine) * 4
+        with k.if_(mine == to):
+            place.store(*sums)
+        with k.else_():
+            k.async_store.store(place, sums, self._full, to)
 
     def store(self, tile: Tile, thread: nvb.Value) -> None:
         """Add this CTA's part, when all of it is there, and write it."""
         k = self._k
+        k.barrier.sync(1, self._slots)
         k.mbarrier.wait(self._full, 0)
         with k.range(thread, self._mine, self._slots) as index:
             parts = [(self._sent + (self._mine * source + index) * 4).load(4) for source in range(self._split)]
@@ -119,8 +173,8 @@ class Sums:
 
 
 def first_row(slot: nvb.Value) -> nvb.Value:
-    """The first of the two rows of a tile that a thread of the consumers has (PTX ISA 9.7.15.5.1, D)."""
-    return slot // 128 * 64 + slot % 128 // 32 * 16 + slot % 32 // 4
+    """The first of two neighboring rows of a tile that a thread of the consumers has, as `pack` has put them."""
+    return slot // 4 * 2
 
 
 @nvb.kernel(
@@ -131,7 +185,7 @@ def gemm(
     x: X,
     w: Words,
     scales: Scales,
-    y: nvb.Pointer[f16],
+    y: Pairs,
     m: Count,
     n: Rows,
     steps: Count,
@@ -145,9 +199,10 @@ def gemm(
     """A tile has 64 rows of W for each consumer, and `columns` rows of X; a step has the columns of a group of both."""
     parts, rows = GROUP // PART, ROWS * consumers
     mma = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{columns}k16", f16, f16, f32, a_in_registers=True), (consumers, 1))
-    words, each_row = (u32, Layout((WORDS, 128, consumers, parts))), (f16, Layout(rows))
-    ring = k.pipeline(stages, consumers, released_by="thread", x=mma.smem_b(GROUP), w=words, factors=each_row)
+    words_of_step, each_row = (u32, Layout((WORDS, 128, consumers, parts))), (f16, Layout(rows))
+    ring = k.pipeline(stages, consumers, released_by="thread", x=mma.smem_b(GROUP), w=words_of_step, factors=each_row)
     shared = Sums(k, columns, split, 128 * consumers) if split > 1 else None
+    k.tma.prefetch_maps(x)
     k.mbarrier.ready()
     if shared is not None:
         shared.expect()
@@ -172,16 +227,15 @@ def gemm(
         acc.clear()
         slot = warpgroup * 128 + thread
         mine = first_row(slot)
+        products = (FactorsOfSums if columns <= FEW_COLUMNS else FactorsOfWeights)(k, mma, acc)
         for _ in k.wgmma.turns(turns):
             with ring.drain(in_flight=1) as stage:
-                factors = [k.packed.broadcast(stage.factors[mine + below]) for below in (0, 8)]
-                loaded = [word for part in range(parts) for word in stage.w.at(0, thread, warpgroup, part).load(WORDS)]
-                fragments = [k.wgmma.fragment(unpacked(k, word, factors), f16) for word in loaded]
-                with k.wgmma.group(in_flight=1):
-                    mma.accumulate(acc, mma.make_fragment_A(fragments), stage.x)
-        k.wgmma.wait_group(0, drains=[acc])
+                factors = [stage.factors[mine + below] for below in range(2)]
+                words = [word for part in range(parts) for word in stage.w.at(0, thread, warpgroup, part).load(WORDS)]
+                products.multiply(words, factors, stage.x)
+        products.finish()
         sums = acc.elements(warpgroup)
-        for octet in range(columns // FRAGMENT[1]):
+        for octet in range(columns // OCTET):
             (tile.write if shared is None else shared.send)(octet, slot, sums[4 * octet : 4 * octet + 4])
         if shared is not None:
             shared.store(tile, slot)
@@ -199,8 +253,9 @@ def pack(numbers: Any) -> Any:
         raise ValueError(f"W has a multiple of {UNIT} rows and of {GROUP} columns, not {n} x {k}")
     if numbers.dtype.kind not in "iu" or not ((numbers >= 0) & (numbers < 2 * BIAS)).all():
         raise ValueError(f"the numbers of W are integers from 0 to {2 * BIAS - 1}: add {BIAS} to those of a sign")
-    # Rows are (block, warp, half, row), columns (part, word, half, pair, number): PTX ISA 9.7.15.5.1, A.
-    parts = numbers.astype(np.uint32).reshape(n // 64, 4, 2, 8, k // PART, WORDS, 2, 4, 2)
+    # A thread has a row of both halves of 16, which are neighbors here: rows are (block, warp, row, half), columns
+    # (part, word, half, pair, number) (PTX ISA 9.7.15.5.1, A).
+    parts = numbers.astype(np.uint32).reshape(n // 64, 4, 8, 2, k // PART, WORDS, 2, 4, 2).swapaxes(2, 3)
     row_half, column_half, number = np.ogrid[:2, :2, :2]
     shifts = (4 * row_half + 8 * column_half + 16 * number).astype(np.uint32)
     ordered = parts.transpose(4, 0, 1, 3, 7, 5, 2, 6, 8) << shifts
