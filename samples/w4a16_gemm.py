@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial, reduce
+from itertools import product
 from math import prod
 from operator import add
 from typing import Annotated, Any
@@ -21,6 +22,7 @@ import nvbackend as nvb
 from nvbackend import f16, f32, i32, u32
 from nvbackend.layout import Layout
 from samples.gemm.model import MEMORY, resident
+from samples.gemm.wide import begin
 from samples.problem import Problem
 from samples.problem import main as solve
 
@@ -38,9 +40,9 @@ SHARED = 231_000  # bytes of a multiprocessor's shared memory
 REGISTERS = {1: 232, 2: 208}  # of the consumers' threads, by how many CTAs share a multiprocessor
 
 # Microseconds of a launch (H200): always; of a step and each of its columns, by consumers and CTAs of a multiprocessor;
-# of sums for each column, where CTAs share the depth; until a CTA begins where another one ended.
-START, SENT, NEXT_WAVE = 2.0, 0.005, 2.2
-STEP = {(1, 1): (0.17, 0.0015), (2, 1): (0.21, 0.0038), (1, 2): (0.18, 0.0043)}
+# of each other CTA's sums for a column, where CTAs share the depth; until a CTA begins where another one ended.
+START, SENT, NEXT_WAVE = 2.2, 0.0044, 1.5
+STEP = {(1, 1): (0.18, 0.0016), (2, 1): (0.21, 0.0037), (1, 2): (0.17, 0.0045)}
 NORM = 2.0  # of two times that wait for each other
 
 
@@ -207,7 +209,7 @@ def gemm(
     if shared is not None:
         shared.expect()
     rank, number = k.cluster.rank(), k.cluster.id()
-    row, column = number % (n // rows) * rows, number // (n // rows) * columns
+    row, column = number % (n // rows) * rows, begin(k, number // (n // rows), columns, m)
     tile = Tile(k, y, (row, column), (m, n))
     turns = (steps - rank + (split - 1)) // split
 
@@ -287,8 +289,8 @@ class Choice:
         always, each = STEP[self.consumers, self.ctas if ctas > multiprocessors else 1]
         busiest = waves * -(-k // (GROUP * self.split)) * (always + each * self.columns)
         memory = (n * k / 2 + 2 * m * k) / MEMORY
-        sent = SENT * self.columns * (self.split > 1)
-        return START + sent + NEXT_WAVE * (waves - 1) + (busiest**NORM + memory**NORM) ** (1 / NORM)
+        sent = SENT * self.columns * (self.split - 1)
+        return START + (sent + NEXT_WAVE) * waves - NEXT_WAVE + (busiest**NORM + memory**NORM) ** (1 / NORM)
 
 
 COLUMNS, SPLITS, LEAST_STAGES = (8, 16, 32, 64, 96, 128), (8, 4, 2, 1), 4
@@ -303,10 +305,10 @@ def choice_of(columns: int, split: int, consumers: int = 2, ctas: int = 1) -> Ch
 
 
 def candidates(m: int) -> list[Choice]:
-    """Tiles that have all rows of X, up to 128, by how many CTAs share the depth and a multiprocessor."""
-    columns = next((columns for columns in COLUMNS if m <= columns), COLUMNS[-1])
-    every = (choice_of(columns, split, *form) for split in SPLITS for form in STEP)
-    return [one for one in every if one.stages >= LEAST_STAGES]
+    """Tiles of all rows of X, up to 128, or of half of them, by how many CTAs share the depth and a multiprocessor."""
+    fitting = (next((one for one in COLUMNS if rows <= one), COLUMNS[-1]) for rows in (m, -(-m // 2)))
+    every = (choice_of(columns, split, *form) for columns, split, form in product(fitting, SPLITS, STEP))
+    return list(dict.fromkeys(one for one in every if one.stages >= LEAST_STAGES))
 
 
 def choose(m: int, n: int, k: int, multiprocessors: int = 132) -> Choice:

@@ -58,13 +58,28 @@ def test_every_form_multiplies_on_a_gpu(one):
         ((64, 8192, 8192), choice_of(64, 2)),
         ((64, 28672, 8192), choice_of(64, 1)),
         ((96, 8192, 8192), choice_of(96, 2)),
-        ((128, 5120, 5120), choice_of(128, 1, 1, 1)),
+        ((128, 5120, 5120), choice_of(128, 2)),
         ((128, 14336, 4096), choice_of(128, 1)),
+        ((128, 2048, 8192), choice_of(64, 2, 1, 1)),
+        ((200, 4096, 4096), choice_of(128, 2)),
     ],
     ids=str,
 )
 def test_the_choice_is_what_was_fastest_on_an_h200(shape, fastest):
     assert choose(*shape) == fastest
+
+
+@pytest.mark.parametrize(("m", "columns"), [(1, [8]), (9, [16, 8]), (64, [64, 32]), (96, [96, 64]), (1000, [128])])
+def test_a_tile_has_all_rows_of_x_or_half_of_them(m, columns):
+    assert list(dict.fromkeys(one.columns for one in candidates(m))) == columns
+
+
+@pytest.mark.parametrize(("m", "split"), [(40, 1), (90, 2)])
+def test_the_last_tile_ends_with_x(m, split):
+    """So it has rows of the tile before, too: TMA would take long for rows outside."""
+    problem = problem_for(choice_of(64 if m > 64 else 32, split), m, UNIT, 3 * GROUP)
+    compiled = problem.kernel.compile(assemble=False, check=False)
+    assert problem.error(compiled, Device("a test")) < problem.tolerance
 
 
 def test_clusters_that_do_not_run_at_once_take_another_wave():
