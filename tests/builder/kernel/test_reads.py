@@ -74,10 +74,29 @@ TEXTS = {
         "c.x = 2.0",
     ),
     "a slot": ("class C:\n    __slots__ = ('x',)\nc = C()\nc.x = 1.0\n" + BODY + "c.x", "c.x = 2.0"),
+    "a slot that is set later": (
+        "class C: __slots__ = ('x', 'y')\nc = C()\nc.x = 1.0\n" + BODY + "getattr(c, 'y', c.x)",
+        "c.y = 2.0",
+    ),
     "an instance's property": (
         "class C:\n    y = 1.0\n    @property\n    def x(self): return self.y\nc = C()\n" + BODY + "c.x",
         "C.x = property(lambda self: 2.0)",
     ),
+    "an instance's cached property": (
+        "import functools\nclass C:\n    y = 1.0\n    @functools.cached_property\n    def x(self): return self.y\n"
+        + BODY
+        + "C().x",
+        "C.y = 2.0",
+    ),
+    "a cached property": (
+        "import functools\nclass C:\n    @functools.cached_property\n    def x(self): return 1.0\n" + BODY + "C().x",
+        "C.x = functools.cached_property(lambda self: 2.0); C.x.__set_name__(C, 'x')",
+    ),
+    "a callable's alias": (
+        "import collections.abc\nF = collections.abc.Callable[[int], int]\n" + BODY + "float(len(F.__args__))",
+        "F = collections.abc.Callable[[int, int], int]",
+    ),
+    "a list's alias": ("F = list[int]\n" + BODY + "float(F.__args__[0] is int)", "F = list[float]"),
     "an attribute of an attribute": (
         "class C: pass\nc = C()\nc.d = C()\nc.d.x = 1.0\n" + BODY + "c.d.x",
         "c.d.x = 2.0",
@@ -100,6 +119,16 @@ TEXTS = {
     "a named tuple": (
         "import collections\nC = collections.namedtuple('C', 'x y')\nc = C(0.0, 1.0)\n" + BODY + "c.y",
         "c = C(0.0, 2.0)",
+    ),
+    "an annotation of a named tuple": (
+        "import typing\nclass C(typing.NamedTuple):\n    x: 'int'\n"
+        + BODY
+        + "float(len(C.__annotations__['x'].__forward_arg__))",
+        "C.__annotations__['x'] = typing.ForwardRef('float')",
+    ),
+    "a typed named tuple": (
+        "import typing\nclass C(typing.NamedTuple):\n    x: 'float'\nc = C(1.0)\n" + BODY + "c.x",
+        "c = C(2.0)",
     ),
     "an enum's member": (
         "import enum\nclass E(enum.Enum):\n    A = 1.0\n    B = 2.0\ne = E.A\n" + BODY + "e.value",

@@ -7,13 +7,15 @@ import contextlib
 import functools
 import struct
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from nvbackend.builder.kernel.again.pure_names import PACKAGE
 from nvbackend.diagnostics.arguments import MARK
 
 _Slot = types.MemberDescriptorType
+ALIASES = types.GenericAlias, type(Callable[[], None])
+"""What `list[int]` and `Callable[[int], int]` are."""
 HEAP_TYPE = 1 << 9
 """Py_TPFLAGS_HEAPTYPE: the class was made by a class statement, or by a C module in the same way."""
 

@@ -15,7 +15,7 @@ import os
 import sys
 import types
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, ForwardRef
 
 from nvbackend.builder.kernel.again.abstract import Registrations
 from nvbackend.builder.kernel.again.code_names import Names, names_of, names_of_text
@@ -29,6 +29,7 @@ from nvbackend.builder.kernel.again.constants import (
 )
 from nvbackend.builder.kernel.again.content import Content, UnknownRead, Unread, Visited
 from nvbackend.builder.kernel.again.objects import (
+    ALIASES,
     HEAP_TYPE,
     attributes_of,
     builtins_of,
@@ -425,13 +426,16 @@ _TAKERS: dict[type, Callable[[_Walk, Any], None]] = {
     types.BuiltinFunctionType: _Walk.builtin,
     types.ModuleType: _Walk.module,
     types.MethodType: lambda walk, value: walk.items((value.__func__, value.__self__)),
-    types.GenericAlias: lambda walk, value: walk.items((value.__origin__, value.__args__)),
+    **dict.fromkeys(ALIASES, lambda walk, value: walk.items((value.__origin__, value.__args__))),
+    # What evaluates it is not followed, so that it is the text that it was made of.
+    ForwardRef: lambda walk, value: walk.items((value.__forward_arg__, value.__forward_module__)),
     types.UnionType: lambda walk, value: walk.items(value.__args__),
     type(Annotated[int, 0]): lambda walk, value: walk.items((value.__origin__, *value.__metadata__)),
     functools.partial: _partial,
     type(functools.lru_cache(len)): _remembering,
     **dict.fromkeys((staticmethod, classmethod), _wrapping),
     property: lambda walk, value: walk.items((value.fget, value.fset, value.fdel, value.__doc__)),
+    functools.cached_property: lambda walk, value: walk.items((value.func, value.attrname, value.__doc__)),
     types.MemberDescriptorType: _nothing,
     type(vars(collections.namedtuple("_Pair", "a"))["a"]): _nothing,
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import collections
+import contextlib
 import functools
 import gc
 import itertools
@@ -22,7 +23,7 @@ from typing import Any
 
 from nvbackend.builder.kernel.again.constants import is_ours
 from nvbackend.builder.kernel.again.content import Visited
-from nvbackend.builder.kernel.again.objects import HEAP_TYPE, builtins_of, is_boundary, slots_of
+from nvbackend.builder.kernel.again.objects import ALIASES, HEAP_TYPE, builtins_of, is_boundary, slots_of
 
 _OF_FUNCTIONS = operator.attrgetter("__code__", "__dict__", "__name__", "__qualname__", "__module__")
 _OF_FOLLOWED = operator.attrgetter("__defaults__", "__kwdefaults__", "__annotations__", "__doc__")
@@ -31,11 +32,12 @@ _OF_CLASSES = operator.attrgetter("__mro__", "__name__", "__qualname__")
 _OF_KINDS: dict[type, Callable[[Any], Any]] = {
     functools.partial: operator.attrgetter("func", "args", "keywords", "__dict__"),
     property: operator.attrgetter("fget", "fset", "fdel", "__doc__"),
+    functools.cached_property: operator.attrgetter("func", "attrname"),
     **dict.fromkeys((staticmethod, classmethod), operator.attrgetter("__func__", "__dict__")),
 }
 _FIXED = frozenset(
     {
-        *(complex, tuple, frozenset, range, slice, types.BuiltinFunctionType, types.MethodType, types.GenericAlias),
+        *(complex, tuple, frozenset, range, slice, types.BuiltinFunctionType, types.MethodType, *ALIASES),
         *(types.UnionType, types.MemberDescriptorType, type(vars(collections.namedtuple("_Pair", "a"))["a"])),
         *(pathlib.PosixPath, pathlib.WindowsPath),
     }
@@ -176,7 +178,7 @@ class Snapshot:
         if issubclass(cls, os.PathLike):
             raise NoSnapshot
         self._objects.append(value)
-        self._slots += [(slot.__get__, value) for slot in slots_of(cls)]
+        self._slots += [(_reader_of(slot, value), value) for slot in slots_of(cls)]
         try:
             attributes = object.__getattribute__(value, "__dict__")
         except AttributeError:
@@ -190,6 +192,21 @@ class Snapshot:
             self._scopes.append((_getter(there), scope))
         if absent:
             self._absent.append((scope.keys(), absent))
+
+
+def _reader_of(slot: types.MemberDescriptorType, value: object) -> Callable[[object], object]:
+    """What reads an object's slot, also one that is not set now."""
+    try:
+        slot.__get__(value)
+    except AttributeError:
+
+        def read(value: object) -> object:
+            with contextlib.suppress(AttributeError):
+                return slot.__get__(value)
+            return slot
+
+        return read
+    return slot.__get__
 
 
 def _scopes(looks: Iterable[Visited]) -> Iterable[tuple[dict[str, Any], Iterable[str]]]:
