@@ -66,7 +66,6 @@ class Operations(FunctionBuilder):
         """Those of the kernel, in the order in which they were made."""
         told_apart(self, "k", _VALUES)
         told_apart(self.cluster, "k.cluster", ("rank", "id", "count", "peer_rank"))
-        told_apart(self.warp, "k.warp", ("active_lanes",))
         self._roles = Roles(self)
         core.places_of_atom = lambda n: places_of_atom(self, n)
 

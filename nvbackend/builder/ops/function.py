@@ -19,9 +19,7 @@ from nvbackend.builder.core.tile import SharedTile, SharedTiles, lay_out_tiles
 from nvbackend.builder.core.variables import Several, Variable, make_variable, select
 from nvbackend.builder.lower.conversions import Number
 from nvbackend.builder.lower.lowering import Operands
-from nvbackend.builder.ops.cluster_reduction import ClusterReduction
 from nvbackend.builder.ops.copy.tma import Tma
-from nvbackend.builder.ops.cta import CtaWide
 from nvbackend.builder.ops.groups import Groups
 from nvbackend.builder.ops.math.functions import Math
 from nvbackend.builder.ops.nouns import LateNouns
@@ -30,7 +28,6 @@ from nvbackend.builder.ops.sync.cluster import Cluster
 from nvbackend.builder.ops.sync.fence import Fence
 from nvbackend.builder.ops.sync.mbarrier import Mbarrier
 from nvbackend.builder.ops.sync.setmaxnreg import SetMaxNReg
-from nvbackend.builder.ops.warp import Warp
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.scopes.names import name_or
 from nvbackend.builder.values.values import Operand, Value, constant
@@ -51,6 +48,7 @@ if TYPE_CHECKING:
     from nvbackend.builder.ops.copy.cp_async import CpAsync
     from nvbackend.builder.ops.copy.multimem import Multimem
     from nvbackend.builder.ops.copy.tensormap import TensorMaps
+    from nvbackend.builder.ops.cta import CtaWide
     from nvbackend.builder.ops.debug.debug import Debug
     from nvbackend.builder.ops.debug.places import SourceLocation
     from nvbackend.builder.ops.debug.static import StaticAssert
@@ -61,6 +59,7 @@ if TYPE_CHECKING:
     from nvbackend.builder.ops.matrix.tcgen05 import Tcgen05
     from nvbackend.builder.ops.matrix.wgmma import Wgmma
     from nvbackend.builder.ops.matrix.wmma import Wmma
+    from nvbackend.builder.ops.warp import Warp
 
 Made = TypeVar("Made")
 """A variable of several values."""
@@ -89,6 +88,8 @@ class FunctionBuilder:
     integer: IntegerOperations
     packed: PackedOperations
     multimem: Multimem
+    warp: Warp
+    cta: CtaWide
     _cluster_type: type[Cluster] = Cluster
 
     def __init__(self, core: Core) -> None:
@@ -100,15 +101,14 @@ class FunctionBuilder:
         self.control, self.memory = Control(core), Memory(core)
         self._threads = Threads(core, self.control)
         self.barrier = Barrier(core, self._threads)
-        self.fence, self.setmaxnreg, self.warp = Fence(core), SetMaxNReg(core), Warp(core)
+        self.fence, self.setmaxnreg, self.math = Fence(core), SetMaxNReg(core), Math(core)
         self.groups = Groups(core, self.memory, self._threads, self.barrier)
-        self.cta = CtaWide(core, self._threads, self.control, self.groups, self.warp)
-        reduction = ClusterReduction(core, self.memory, self._threads, self.control, self.cta)
-        self.cluster = self._cluster_type(core, self.memory, self._threads, self.barrier, reduction)
+        self._late = LateNouns(core, self.control, self.memory, self._threads, self.barrier, self.groups)
+        reduce = self._late.reduce_in_cluster
+        self.cluster = self._cluster_type(core, self.memory, self._threads, self.barrier, reduce)
+        self._late.cluster = self.cluster
         self.mbarrier = Mbarrier(core, self.control, self.memory, self._threads, self.barrier, self.cluster, self.fence)
         self.tma = Tma(core, self.control, self._threads, self.cluster)
-        self.math = Math(core)
-        self._late = LateNouns(core, self.control, self.memory, self._threads, self.barrier, self.cluster)
 
     # -- control flow -----------------------------------------------------------------------------------------------
 

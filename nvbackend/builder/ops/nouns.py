@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nvbackend.builder.core.control import Control
@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from nvbackend.builder.ops.copy.cp_async import CpAsync
     from nvbackend.builder.ops.copy.multimem import Multimem
     from nvbackend.builder.ops.copy.tensormap import TensorMaps
+    from nvbackend.builder.ops.cta import CtaWide
     from nvbackend.builder.ops.debug.debug import Debug
     from nvbackend.builder.ops.debug.places import SourceLocation
     from nvbackend.builder.ops.debug.static import StaticAssert
+    from nvbackend.builder.ops.groups import Groups
     from nvbackend.builder.ops.launch_control import LaunchControl
     from nvbackend.builder.ops.math.integer import IntegerOperations
     from nvbackend.builder.ops.math.packed import PackedOperations
@@ -32,20 +34,45 @@ if TYPE_CHECKING:
     from nvbackend.builder.ops.matrix.wmma import Wmma
     from nvbackend.builder.ops.sync.barrier import Barrier
     from nvbackend.builder.ops.sync.cluster import Cluster
+    from nvbackend.builder.ops.warp import Warp
 
 
 class LateNouns:
     """One object for each of these nouns, made of the parts of a builder; `k` has them as attributes of its own."""
 
+    cluster: Cluster
+    """Given when it is made: what is late reduces in it."""
+
     def __init__(
-        self, core: Core, control: Control, memory: Memory, threads: Threads, barrier: Barrier, cluster: Cluster
+        self, core: Core, control: Control, memory: Memory, threads: Threads, barrier: Barrier, groups: Groups
     ) -> None:
         self._core = core
         self._control = control
         self._memory = memory
         self._threads = threads
         self._barrier = barrier
-        self._cluster = cluster
+        self._groups = groups
+
+    @cached_property
+    def warp(self) -> Warp:
+        """The lanes of a warp: shuffles, votes, reductions."""
+        from nvbackend.builder.ops.warp import Warp
+
+        return Warp(self._core)
+
+    @cached_property
+    def cta(self) -> CtaWide:
+        """Reductions and scans over the threads of a CTA."""
+        from nvbackend.builder.ops.cta import CtaWide
+
+        return CtaWide(self._core, self._threads, self._control, self._groups, self.warp)
+
+    def reduce_in_cluster(self, cluster: Cluster, *arguments: Any, **options: Any) -> Any:
+        """What `k.cluster.reduce` does."""
+        from nvbackend.builder.ops.cluster_reduction import ClusterReduction
+
+        reduce = ClusterReduction(self._core, self._memory, self._threads, self._control, self.cta)
+        return reduce(cluster, *arguments, **options)
 
     @cached_property
     def atomic(self) -> Atomic:
@@ -80,7 +107,7 @@ class LateNouns:
         """Copies of contiguous bytes: cp.async.bulk."""
         from nvbackend.builder.ops.copy.bulk import Bulk
 
-        return Bulk(self._core, self._cluster)
+        return Bulk(self._core, self.cluster)
 
     @cached_property
     def tensormap(self) -> TensorMaps:
@@ -101,7 +128,7 @@ class LateNouns:
         """Stores and reductions that complete later: st.async, red.async."""
         from nvbackend.builder.ops.copy.async_store import AsyncStore
 
-        return AsyncStore(self._core, self._cluster)
+        return AsyncStore(self._core, self.cluster)
 
     @cached_property
     def cache(self) -> CacheControl:
@@ -157,7 +184,7 @@ class LateNouns:
         """tcgen05: tensor memory, its copies and the product."""
         from nvbackend.builder.ops.matrix.tcgen05 import Tcgen05
 
-        return Tcgen05(self._core, self._control, self._memory, self._threads, self._barrier, self._cluster)
+        return Tcgen05(self._core, self._control, self._memory, self._threads, self._barrier, self.cluster)
 
     @cached_property
     def convert(self) -> Convert:

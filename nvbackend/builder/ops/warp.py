@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, overload
 
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.instructions import issue, result
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.ops.combine import (
@@ -18,6 +19,7 @@ from nvbackend.builder.ops.combine import (
 )
 from nvbackend.builder.ops.warp_reductions import reduced, scanned, shifted
 from nvbackend.builder.ops.words import value_of, words_of
+from nvbackend.builder.values.uncalled import told_apart
 from nvbackend.builder.values.values import Operand, Value, as_index, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.row import Row
@@ -38,6 +40,10 @@ class Warp(Noun):
 
     __noun__ = "warp"
     __usual__ = "shuffle"
+
+    def __init__(self, k: Core) -> None:
+        super().__init__(k)
+        told_apart(self, "k.warp", ("active_lanes",))
 
     def sync(self, members: Operand = warp.ALL_LANES) -> None:
         """bar.warp.sync: wait for the lanes of the mask `members`, and order their accesses.
