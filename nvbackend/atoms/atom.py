@@ -12,13 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from nvbackend.atoms import tensor_memory
 from nvbackend.atoms.rules import OPERAND
 from nvbackend.diagnostics import user_facing
 from nvbackend.diagnostics.classes.brief import short_repr
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.fragments.mma import FOUR_MATRICES, QUAD, chunk_width, metadata_threads
-from nvbackend.intrinsics.maps.tcgen05 import COLUMN_BYTES, LANES
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
@@ -298,10 +296,13 @@ class MmaAtom:
         CuTe's FrgTypeE. None without metadata in tensor memory, and where a CTA has other than 128 rows: no second
         source says where those are.
         """
-        rows = self.shape[0] // self.threads
-        if self.sparsity is None or self.d_residency is not Residency.TENSOR_MEMORY or rows != LANES:
+        if self.sparsity is None or self.d_residency is not Residency.TENSOR_MEMORY:
             return None
-        return tensor_memory.sparse_metadata(str(self.row.axes["kind"]))
+        from nvbackend.atoms.tensor_memory import sparse_metadata
+        from nvbackend.intrinsics.maps.tcgen05 import LANES
+
+        rows = self.shape[0] // self.threads
+        return None if rows != LANES else sparse_metadata(str(self.row.axes["kind"]))
 
     @property
     def tmem_sfa(self) -> Layout | None:
@@ -317,16 +318,19 @@ class MmaAtom:
 
         Every copy is wanted. None where `tmem_sfa` is.
         """
-        split = self.threads > 1 and self.shape[0] // self.threads < LANES
-        return self._tmem_factors(self.shape[1], split=split)
+        return self._tmem_factors(self.shape[1], shared=self.threads > 1)
 
-    def _tmem_factors(self, rows: int, *, split: bool = False) -> Layout | None:
+    def _tmem_factors(self, rows: int, *, shared: bool = False) -> Layout | None:
         if self.block_scale is None or self.d_residency is not Residency.TENSOR_MEMORY:
             return None
+        from nvbackend.atoms.tensor_memory import scale_factors
+        from nvbackend.intrinsics.maps.tcgen05 import COLUMN_BYTES, LANES
+
+        split = shared and self.shape[0] // self.threads < LANES
         block = self.block_scale.vec_size
         if self.shape[2] // block > COLUMN_BYTES:  # of K = 96: no second source
             return None
-        return tensor_memory.scale_factors(rows, block, self.shape[2] // block, split=split)
+        return scale_factors(rows, block, self.shape[2] // block, split=split)
 
     def _accumulator(self, element: ElementType) -> Layout:
         m, n, _ = self.shape

@@ -28,7 +28,6 @@ from nvbackend.isel.machine.function import (
     RegisterBlock,
     instruction_descriptor,
 )
-from nvbackend.isel.machine.tensor_memory_uses import LANE_SHIFT, columns_beside
 
 _COLUMNS = 512
 _D = "d"
@@ -184,6 +183,8 @@ def check_apart(state: State, step: Step) -> None:
     row, packed = step.instr.row, step.instr.words.get(INSTRUCTION_DESCRIPTOR)
     if row is None or packed is None or not step.instr.semantics.multiplies:
         return
+    from nvbackend.isel.machine.tensor_memory_uses import columns_beside
+
     asked = instruction_descriptor(packed, kind=str(row.axes["kind"]))
     beside = columns_beside(row, asked)
     first = _column(step, _D)
@@ -200,5 +201,7 @@ def check_apart(state: State, step: Step) -> None:
 
 
 def _column(step: Step, name: str) -> int | None:
+    from nvbackend.isel.machine.tensor_memory_uses import LANE_SHIFT
+
     address = number(step.value(name), step.lanes)
     return None if address is None else address & (1 << LANE_SHIFT) - 1

@@ -36,7 +36,6 @@ from nvbackend.layout.algebra.inttuple import Dynamic, added, index_of, is_run_t
 from nvbackend.layout.algebra.layout import is_static
 from nvbackend.tiled.operand import MmaOperand
 from nvbackend.tiled.rules import FRAGMENT, THREAD
-from nvbackend.tiled.tensor_memory import tmem_cell, tmem_layout
 
 _TILES = 256
 """So many tiles are remembered with their first descriptor: those of a kernel come again and again."""
@@ -245,6 +244,8 @@ class Fragment:
         """Of tensor memory: (lane, 32-bit column, bit in it) of all coordinates. Raises tiled-mma.fragment."""
         if self.residency is not Residency.TENSOR_MEMORY:
             self._fail("cells of tensor memory", "ask for them of the accumulators of tcgen05")
+        from nvbackend.tiled.tensor_memory import tmem_cell
+
         return [tmem_cell(index, self.bits) for index in self.offsets()]
 
     def _fail(self, what: str, instead: str) -> NoReturn:
@@ -297,6 +298,8 @@ def make_fragment(atom: MmaAtom, operand: MmaOperand, partitioned: Partition | A
         # Accumulators are not laid out as what they are written to: that may have any order.
         return Fragment(atom, operand, Layout(part.shape) if operand is MmaOperand.C else _like(part.plain))
     if residency is Residency.TENSOR_MEMORY:
+        from nvbackend.tiled.tensor_memory import tmem_layout
+
         bits = operand.element_of(atom).bits if operand is MmaOperand.C else memory_bits(atom)
         return Fragment(atom, operand, tmem_layout(atom, operand, part.shape, bits))
     return _descriptors(atom, operand, part)

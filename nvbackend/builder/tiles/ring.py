@@ -21,7 +21,6 @@ from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import printed, user_facing
 from nvbackend.diagnostics.arguments import ARGUMENT
-from nvbackend.intrinsics.copy import tcgen05_memory
 from nvbackend.intrinsics.copy.tma import BULK_ALIGNMENT
 from nvbackend.intrinsics.row.row import GUARD, guarded
 from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE
@@ -267,6 +266,8 @@ class Ring(KnownAttributes, Generic[Tile]):
         After the block the stage becomes empty once the mma of the block have read it: a tcgen05.commit arrives at the
         `empty` barrier, of every CTA that the copies are multicast to. The ring has consumers=1.
         """
+        from nvbackend.intrinsics.copy import tcgen05_memory
+
         k = self._k
         if self._turns is not None:
             advice = "make the ring with consumers=1, without pingpong=True"

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from nvbackend.diagnostics import Diagnostic, Rule, raise_all, user_facing
 from nvbackend.diagnostics.classes.dataclass import dataclass
-from nvbackend.intrinsics.mma.tcgen05 import KINDS
 from nvbackend.intrinsics.row.types import (
     ElementType,
     bf16,
@@ -305,7 +304,7 @@ class InstructionDescriptor:
                 )
 
     def _wrong_modifiers(self) -> Iterator[Diagnostic]:
-        integer, scaled = self.kind == "i8", KINDS[self.kind].block_scale
+        integer, scaled = self.kind == "i8", bool(self.form.scales)
         asked = (
             ("saturate", self.saturate and not integer, "only integers saturate"),
             ("negate_a", self.negate_a and integer, "integers are not negated"),

@@ -22,7 +22,7 @@ import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields
 from functools import cache, lru_cache, partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from nvbackend.diagnostics import DiagnosticError, Location, record
 from nvbackend.diagnostics.classes.brief import short_repr
@@ -30,12 +30,14 @@ from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.semantics import NOTHING, Completion, Scope, Semantics
 from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor
-from nvbackend.intrinsics.words.tcgen05_control import COLLECTOR, CONTROL, Tcgen05Collector, Tcgen05Ctrl
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor
 from nvbackend.isel.machine.agreement import Formula
 from nvbackend.isel.machine.assertions import Assertion
 from nvbackend.isel.machine.pseudo import PSEUDO
 from nvbackend.isel.target.target import Target, dotted
+
+if TYPE_CHECKING:
+    from nvbackend.intrinsics.words.tcgen05_control import Tcgen05Collector, Tcgen05Ctrl
 
 TMEM = "tmem"
 """The space of a memory object in tensor memory; its `bytes` are columns."""
@@ -277,7 +279,7 @@ class MachineBlock:
     __repr__ = short_repr
 
 
-Decoded = SmemDescriptor | Tcgen05SmemDescriptor | InstructionDescriptor | Tcgen05Ctrl | Tcgen05Collector
+Decoded: TypeAlias = "SmemDescriptor | Tcgen05SmemDescriptor | InstructionDescriptor | Tcgen05Ctrl | Tcgen05Collector"
 
 INSTRUCTION_DESCRIPTOR = "idesc"
 """The name of the instruction descriptor among the words of a tcgen05.mma."""
@@ -285,21 +287,22 @@ INSTRUCTION_DESCRIPTOR = "idesc"
 _REMEMBERED = 1024
 """So many words of each kind are remembered with what they say: those of a kernel come again and again."""
 instruction_descriptor = lru_cache(maxsize=_REMEMBERED)(InstructionDescriptor.decode)
-control_word = lru_cache(maxsize=_REMEMBERED)(Tcgen05Ctrl.decode)
-collector_word = lru_cache(maxsize=_REMEMBERED)(Tcgen05Collector.decode)
-
 _shared_descriptor = lru_cache(maxsize=_REMEMBERED)(SmemDescriptor.decode)
 _shared_descriptor_5 = lru_cache(maxsize=_REMEMBERED)(Tcgen05SmemDescriptor.decode)
-_WORDS: dict[str, Callable[[int], Decoded]] = {
-    CONTROL: control_word,
-    COLLECTOR: collector_word,
-}
-"""The words of a tcgen05.mma whose meaning is the same in all of them."""
 _DESCRIPTORS: dict[Completion | None, Callable[[int], Decoded]] = {
     Completion.MMA_GROUP: _shared_descriptor,
     Completion.COMMIT: _shared_descriptor_5,
 }
 """What decodes a descriptor of shared memory, by how the operation that reads there completes."""
+
+
+@cache
+def words_of_tcgen05() -> dict[str, Callable[[int], Any]]:
+    """What decodes each word of a tcgen05.mma whose meaning is the same in all of them, by its name."""
+    from nvbackend.intrinsics.words.tcgen05_control import COLLECTOR, CONTROL, Tcgen05Collector, Tcgen05Ctrl
+
+    remembered = lru_cache(maxsize=_REMEMBERED)
+    return {CONTROL: remembered(Tcgen05Ctrl.decode), COLLECTOR: remembered(Tcgen05Collector.decode)}
 
 
 def decoder(instr: MachineInstr, word: str) -> Callable[[int], Decoded] | None:
@@ -313,7 +316,7 @@ def decoder(instr: MachineInstr, word: str) -> Callable[[int], Decoded] | None:
         return None
     if word == INSTRUCTION_DESCRIPTOR:
         return partial(instruction_descriptor, kind=str(instr.row.axes["kind"]))
-    return _WORDS.get(word)
+    return words_of_tcgen05().get(word)
 
 
 def print_header(name: str, target: Target, attributes: Mapping[str, object]) -> Iterator[str]:

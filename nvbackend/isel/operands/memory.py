@@ -10,7 +10,6 @@ from typing import NoReturn
 
 from nvbackend.diagnostics import Rule
 from nvbackend.diagnostics.diagnostic import with_article
-from nvbackend.intrinsics.copy import tcgen05_memory
 from nvbackend.intrinsics.copy.cache_control import LINE_BYTES
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
@@ -282,7 +281,10 @@ BOUNDS = Rule(
 
 def check_columns(columns: int) -> None:
     """Raises tcgen05.columns unless one allocation can have this many columns."""
-    if columns not in tcgen05_memory.ALLOCATIONS or isinstance(columns, bool):
-        legal = tcgen05_memory.ALLOCATIONS
-        nearest = next((candidate for candidate in legal if candidate >= columns), max(legal))
-        COLUMNS.fail(legal=f"{', '.join(map(str, legal[:-1]))} or {legal[-1]}", given=columns, nearest=nearest)
+    from nvbackend.intrinsics.copy.tcgen05_memory import ALLOCATIONS
+
+    if columns not in ALLOCATIONS or isinstance(columns, bool):
+        nearest = next((candidate for candidate in ALLOCATIONS if candidate >= columns), max(ALLOCATIONS))
+        COLUMNS.fail(
+            legal=f"{', '.join(map(str, ALLOCATIONS[:-1]))} or {ALLOCATIONS[-1]}", given=columns, nearest=nearest
+        )

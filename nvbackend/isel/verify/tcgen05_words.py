@@ -25,9 +25,8 @@ from nvbackend.intrinsics.words.tcgen05_control import (
 from nvbackend.isel.machine.function import (
     INSTRUCTION_DESCRIPTOR,
     MachineInstr,
-    collector_word,
-    control_word,
     instruction_descriptor,
+    words_of_tcgen05,
 )
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request, request_of
 from nvbackend.isel.select.tcgen05.select import GATES
@@ -69,8 +68,7 @@ def word_faults(instr: MachineInstr, target: Target) -> Iterator[Diagnostic]:
 
 def _disagreements(instr: MachineInstr, row: Row, target: Target) -> Iterator[Diagnostic]:
     try:
-        control = control_word(instr.words[CONTROL])
-        collector = collector_word(instr.words[COLLECTOR])
+        control, collector = (words_of_tcgen05()[word](instr.words[word]) for word in (CONTROL, COLLECTOR))
     except DiagnosticError:
         return
     pairs = ((CONTROL, control, control_of(row)), (COLLECTOR, collector, collector_of(row)))

@@ -26,7 +26,6 @@ from nvbackend.builder.values.values import GLOBAL_SPACE
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule, raise_all
 from nvbackend.intrinsics.row.row import GUARD, Intrinsic, RegisterClass, Row, RowOperand
 from nvbackend.intrinsics.row.semantics import BARRIER, NOTHING, Completion, Scope, Semantics, TensorMapUse
-from nvbackend.intrinsics.words.tcgen05_control import control_words
 from nvbackend.isel.flow.memory_uses import STRIDE, address_use, descriptor_use, known_extent
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import INSTRUCTION_DESCRIPTOR, MemoryTouch, MemoryUse, Reach
@@ -251,6 +250,8 @@ class OperandTracking:
         if row.semantics.issues not in _DESCRIBED:
             return words
         if row.semantics.issues is Completion.COMMIT and row.semantics.multiplies:
+            from nvbackend.intrinsics.words.tcgen05_control import control_words
+
             words = {**control_words(row), **words}
         for name, value in _descriptors(row, operands):
             word = words.pop(name, None)  # those of operands follow in the row's order
