@@ -255,10 +255,13 @@ def called(cta: Cta, call: ir.CallInstr, operands: _Operands) -> Known:
     """What is known of a call's result, given what is known of its arguments."""
     name = _name(call)
     register, rule = _registers().get(name), _rules().get(name)
+    function = None if rule is not None else integers.function_of(name)
     if register is not None:
         return register(cta)
     if rule is not None:
         return rule(cta, operands)
+    if function is not None:
+        return _computed(function, operands)
     apparent = min((operand.apparent for operand in operands), default=Scope.GRID)
     if name == _name_of(cluster.mapa()):
         return Known(certain=min(operand.certain for operand in operands), apparent=apparent)
@@ -300,7 +303,6 @@ def _rules() -> dict[str, _Rule]:
         for element in elements:
             name = f"{operation} {element}" if operation in ("min", "max") else operation
             rules[_name_of(warp.reduce(operation, element))] = partial(_reduced, name)
-    rules |= {asm: partial(_computed, function) for asm, function in integers.computing().items()}
     return rules
 
 
@@ -313,7 +315,7 @@ def _name_of(row: Row) -> str:
     return row.asm if isinstance(row.lowering, Asm) else row.lowering.name
 
 
-def _computed(function: Callable[..., int], _: Cta, operands: _Operands) -> Known:
+def _computed(function: Callable[..., int], operands: _Operands) -> Known:
     """What an instruction gives that only computes: thread by thread, where all its operands are known."""
     certain, apparent = (
         min(scopes) for scopes in zip(*((operand.certain, operand.apparent) for operand in operands), strict=True)

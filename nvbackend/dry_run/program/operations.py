@@ -173,7 +173,7 @@ def _is_plain(one: ir.Instruction) -> bool:
 def _call(one: ir.CallInstr, d: int, register: RegisterOf, bits: int) -> Operation:
     if isinstance(one.callee, ir.InlineAsm):
         asm = str(one.callee.asm)
-        function, said = integers.computing().get(asm), asm.partition(" ")[0]
+        function, said = integers.function_of(asm), asm.partition(" ")[0]
         if function is None:
             return _named(one, asm.replace(" ", "_"), d, register)
         return arithmetic.computed(d, said, function, [register(each) for each in one.args])

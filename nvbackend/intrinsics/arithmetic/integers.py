@@ -300,6 +300,17 @@ def rows() -> Iterator[Row]:
         yield from (carry(operation, with_carry) for with_carry in (False, True))
 
 
+_COMPUTING = frozenset(
+    ("popc", "clz", "brev", "bfe", "bfi", "shf", "lop3", "mul", "mad", "sad", "dp2a", "dp4a", "add", "sub")
+)
+"""The opcodes of rows that compute: for no other is the table of them all made."""
+
+
+def function_of(asm: str) -> Computes | None:
+    """What the row with this asm computes; None where there is no such row."""
+    return computing().get(asm) if asm.partition(".")[0] in _COMPUTING else None
+
+
 @cache
 def computing() -> dict[str, Computes]:
     """What the rows compute, by their asm."""

@@ -95,3 +95,10 @@ def test_special_registers_in_a_row_of_threads(register: str) -> None:
     (value,) = k.core.emit(special_registers.special_register(register), {}).values()
     known = k.core.execution.known(value[0])
     assert (known.certain, known.apparent) == SCOPES[register]
+
+
+def test_what_a_row_computes_is_found_by_its_asm() -> None:
+    """Most functions have no such row: the table of them all is made where an opcode is among theirs."""
+    computing = integers.computing()
+    assert {asm: integers.function_of(asm) for asm in computing} == computing
+    assert integers.function_of("mov.u32 {result}, {a};") is None
