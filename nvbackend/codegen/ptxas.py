@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 from nvbackend.codegen.cubin import Cubin, Resources, is_cubin
@@ -141,15 +141,26 @@ def run_ptxas(ptx: str, target: Target, tool: Tool, *, opt_level: int, register_
 
 
 def running_ptxas(
-    ptx: str, target: Target, tool: Tool, *, opt_level: int, register_limit: int | None
+    ptx: str,
+    target: Target,
+    tool: Tool,
+    *,
+    opt_level: int,
+    register_limit: int | None,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> Generator[None, None, Assembly]:
-    """`run_ptxas` in two steps, between which the program runs; closed between them, it is ended."""
+    """`run_ptxas` in two steps, between which the program runs; closed between them, it is ended.
+
+    `meanwhile` is called in the second step, unless ptxas has ended by then.
+    """
     arguments = ["-v", f"-O{opt_level}", "--gpu-name", target.name, "kernel.ptx", "-o", "kernel.cubin"]
     if register_limit is not None:
         arguments[:0] = ["--maxrregcount", str(register_limit)]
     with tool.directory("kernel.ptx", ptx.encode()) as directory:
         with tool.started(arguments, directory) as process:
             yield
+            if process.poll() is None:
+                meanwhile()
             log = "".join(process.communicate())
         status = process.returncode
         if status == 0:

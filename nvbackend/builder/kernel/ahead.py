@@ -40,7 +40,7 @@ class Ahead:
     def __init__(self, options: dict[str, Any], meanwhile: Callable[[], None] = lambda: None) -> None:
         self._options = options
         self._meanwhile = meanwhile
-        """What is done while ptxas is at work, and nothing else is left to do."""
+        """What is done where ptxas is still at work, and nothing else is left to do."""
         self._steps: Generator[str, None, CompiledKernel] | None = None
         self._compiled: CompiledKernel | None = None
         self._thread: Thread | None = None
@@ -88,7 +88,7 @@ class Ahead:
         if asked(DUMP) or wrong_arguments(compile_kernel, arguments, self._options, again=False):
             return
         # Here up to the passes: another thread would wait for its turn between any two calls of LLVM.
-        stage = self._go_on(compiling(*arguments, **self._options))
+        stage = self._go_on(compiling(*arguments, **self._options, meanwhile=self._meanwhile))
         if stage in (OPTIMISE, PRINT):
             thread = Thread(target=self._continue, args=(stage,), name="nvbackend compile")
             with contextlib.suppress(RuntimeError):  # no more threads: the steps are left for the end
@@ -155,6 +155,5 @@ class Ahead:
 
         self._join()
         if self._steps is not None:
-            self._meanwhile()
             self._compiled, self._steps = last(self._steps), None
         return finished.compile(**self._options) if self._compiled is None else completed(finished, self._compiled)

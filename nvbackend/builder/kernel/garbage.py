@@ -19,7 +19,7 @@ class RarelyCollected:
     The thresholds of before come back. Where they are as high already, as in a build inside a build or beside one in
     another thread, or where the program has turned the collector off, nothing changes. What the first build of a
     process imports lives as long as the process, and counts as old: Python would walk all of it as the block ends. It
-    does so while this thread waits for ptxas.
+    does so while this thread waits for ptxas, where that is still at work.
     """
 
     def __init__(self) -> None:

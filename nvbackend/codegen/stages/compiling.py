@@ -71,11 +71,12 @@ def compiling(
     ptxas_level: int = 3,
     register_limit: int | None = None,
     isolated: bool = False,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> Generator[str, None, CompiledKernel]:
     """`compile_kernel` in steps, which give the stage that comes next: OPTIMISE, PRINT, PRINTED, ASSEMBLE.
 
-    What is in the cache has no stages. With ASSEMBLE, ptxas runs already; closed then, it is ended. Whatever may end
-    the process comes after PRINT.
+    What is in the cache has no stages. With ASSEMBLE, ptxas runs already; closed then, it is ended. `meanwhile` is
+    called where the next step would wait for it. Whatever may end the process comes after PRINT.
     """
     if isinstance(cache, type):
         raise TypeError("the boundary names the argument")  # its methods would take a key for the cache
@@ -87,7 +88,7 @@ def compiling(
     cubin = None
     if assemble or (assemble is None and (tool or locate("ptxas"))):
         try:
-            cubin = yield from stages.assemble(ptx, tool or find_ptxas(), ptxas_level, register_limit)
+            cubin = yield from stages.assemble(ptx, tool or find_ptxas(), ptxas_level, register_limit, meanwhile)
         except DiagnosticError as error:
             raise DiagnosticError(at_user_lines(error.diagnostics, ptx, machine)) from None
         dump.write_cubin(cubin.data)
@@ -147,7 +148,14 @@ class _Stages:
         self.cache.put(key, pack({"ptx": result.ptx.encode(), "ir": result.optimized_ir.encode()}))
         return result.ptx, result.optimized_ir
 
-    def assemble(self, ptx: str, tool: Tool, level: int, register_limit: int | None) -> Generator[str, None, Cubin]:
+    def assemble(
+        self,
+        ptx: str,
+        tool: Tool,
+        level: int,
+        register_limit: int | None,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> Generator[str, None, Cubin]:
         """The cubin. The log of ptxas is kept with it, so that its warnings are repeated.
 
         Its time leaves out what the caller does while ptxas runs.
@@ -166,7 +174,9 @@ class _Stages:
         if assembly is not None:
             self.cached.append(ASSEMBLE)
         else:
-            steps = running_ptxas(ptx, self.target, tool, opt_level=level, register_limit=register_limit)
+            steps = running_ptxas(
+                ptx, self.target, tool, opt_level=level, register_limit=register_limit, meanwhile=meanwhile
+            )
             with contextlib.closing(steps):
                 next(steps)
                 started = time.perf_counter()
