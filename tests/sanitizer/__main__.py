@@ -24,6 +24,7 @@ from tests.support.gpu import why_not
 from tests.support.sanitizer import sanitizer
 
 TOOLS = ("memcheck", "racecheck", "synccheck")
+WORKER = "tests.sanitizer.worker"
 SIMULATOR = "simulator"
 """What stands for the tool where there is none."""
 JOBS = min(16, os.cpu_count() or 1)
@@ -48,9 +49,9 @@ def parsed() -> argparse.Namespace:
     return chosen
 
 
-def command(tool: str, kernels: Path, until: float, names: Path) -> list[str]:
+def command(tool: str, kernels: Path, until: float, names: Path, *, program: str = WORKER) -> list[str]:
     """That of a worker."""
-    worker = [sys.executable, "-m", "tests.sanitizer.worker", str(kernels), str(names), "--until", str(until)]
+    worker = [sys.executable, "-m", program, str(kernels), str(names), "--until", str(until)]
     if tool == SIMULATOR:
         return [*worker, "--simulate"]
     options = {"tool": tool, "error-exitcode": FOUND, "print-limit": 0, "require-cuda-init": "no"}

@@ -22,6 +22,11 @@ def _file(folder: Path, name: str) -> Path:
     return folder / f"{sha256(name.encode()).hexdigest()[:24]}.kernel"
 
 
+def keep(folder: Path, name: str, kernel: nvb.CompiledKernel) -> None:
+    """Keep the kernel that was compiled for a problem."""
+    _file(folder, name).write_bytes(pickle.dumps(kernel))
+
+
 def kernel_of(folder: Path, name: str) -> nvb.CompiledKernel:
     """The kernel that was compiled for a problem."""
     kernel: nvb.CompiledKernel = pickle.loads(_file(folder, name).read_bytes())
@@ -43,8 +48,7 @@ def compile_one(folder: Path, name: str, *, simulate: bool) -> str:
     try:
         kernel = _every()[name]().kernel
         target = None if simulate else target_here(kernel)[0]
-        compiled = kernel.compile(target=target, check=False, assemble=False if simulate else None)
-        _file(folder, name).write_bytes(pickle.dumps(compiled))
+        keep(folder, name, kernel.compile(target=target, check=False, assemble=False if simulate else None))
     except Exception as raised:  # noqa: BLE001 (whatever it is, it is this problem's)
         return f"not compiled: {type(raised).__name__}: {raised}"
     return ""

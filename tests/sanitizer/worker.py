@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from samples.problem import Problem
@@ -33,16 +33,17 @@ def run(name: str, make: Callable[[], Problem], kernels: Path, device: Device) -
     return True
 
 
-def main() -> None:
+def main(every: Mapping[str, Callable[[], Problem]] | None = None) -> None:
+    """Run some of these problems, by default of those of the samples."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("kernels", type=Path)
     arguments.add_argument("names", type=Path)
     arguments.add_argument("--until", type=float, default=float("inf"), help="begin no problem after this time")
     arguments.add_argument("--simulate", action="store_true", help="run in the simulator")
     chosen = arguments.parse_args()
-    every, device = problems(1), Device("--simulate asks for it" if chosen.simulate else None)
+    known, device = every or problems(1), Device("--simulate asks for it" if chosen.simulate else None)
     for name in chosen.names.read_text().splitlines():
-        if time.time() >= chosen.until or not run(name, every[name], chosen.kernels, device):
+        if time.time() >= chosen.until or not run(name, known[name], chosen.kernels, device):
             break
 
 
