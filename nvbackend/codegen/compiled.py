@@ -36,8 +36,9 @@ class CompiledKernel(NotLoaded):
 
     `ir` is the IR before optimisation, `optimized_ir` the one that `ptx` was printed from; `cubin` is None where it
     was not assembled. `diagnostics` are warnings, `suppressed` what the kernel allows, `unknown` what was not judged.
-    `timings` holds seconds by stage, and `cached` the stages whose result came from the cache, in their order; neither
-    says anything about the kernel, so both stay out of comparisons.
+    `timings` holds seconds by stage, and `cached` the stages whose result came from the cache, in their order.
+    `not_kept` is what the kernel's function reads that cannot be compared, so that each `compile()` builds it again;
+    empty where none need. None of these says anything about the kernel, so they stay out of comparisons.
     """
 
     signature: Signature
@@ -52,6 +53,7 @@ class CompiledKernel(NotLoaded):
     cached: tuple[str, ...] = field(default=(), compare=False)
     suppressed: tuple[Suppressed, ...] = ()
     unknown: tuple[str, ...] = ()
+    not_kept: str = field(default="", compare=False)
 
     if not TYPE_CHECKING:  # it would make a type checker accept every name
 

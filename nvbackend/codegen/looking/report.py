@@ -41,6 +41,10 @@ class ReportedKernel(BuiltKernel, Protocol):
     def cached(self) -> tuple[str, ...]:
         """The stages whose result came from the cache."""
 
+    @property
+    def not_kept(self) -> str:
+        """What makes each compile build the kernel again."""
+
 
 def report(kernel: ReportedKernel) -> str:
     """What was built, as a plain text table; its last section, the times, differs from run to run."""
@@ -124,6 +128,8 @@ def _times(kernel: ReportedKernel) -> Iterator[_Row]:
     for stage, seconds in kernel.timings.items():
         yield stage, f"{seconds * 1000:8.1f} ms{', cached' if stage in kernel.cached else ''}"
     yield "together", f"{sum(kernel.timings.values()) * 1000:8.1f} ms"
+    if kernel.not_kept:
+        yield "again", f"each compile() builds it again, as its function reads {kernel.not_kept}"
 
 
 def _extents(count: int, shape: Shape) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nvbackend.builder.kernel.again.builds_in_flight import BuildsInFlight
@@ -34,6 +35,11 @@ class CompileRequest:
         self.values = (*bounds, *values, *(value for each in named for value in each.values()))
         objects = [value if type(value) in ATOMS else id(value) for value in self.values]
         self.key = tuple(map(tuple, named)), tuple(map(id, map(type, self.values))), tuple(objects)
+
+
+def _may_be_kept(options: dict[str, Any]) -> bool:
+    cache = options.get("cache")
+    return cache is None or getattr(cache, "directory", None) is not None
 
 
 class CompiledBefore(Unread):
@@ -92,12 +98,18 @@ class CompiledBefore(Unread):
         has the kernel too. `inputs_now` works the inputs out again. While another thread compiles the same, this one
         waits for its kernel.
         """
-        content = self._content(function, inputs, options)
-        if content is None:
+        if not _may_be_kept(options):
             return compile_()
+        try:
+            content = self._content(function, inputs, options)
+        except UnknownRead as unknown:
+            return replace(compile_(), not_kept=str(unknown))
 
         def now() -> Content | None:
-            return self._content(function, inputs if inputs_now is None else inputs_now(), options)
+            try:
+                return self._content(function, inputs if inputs_now is None else inputs_now(), options)
+            except UnknownRead:
+                return None
 
         if (kernel := self._known_kernel(content, request, now)) is not None:
             return kernel
@@ -144,7 +156,8 @@ class CompiledBefore(Unread):
             self._remember(request, kernel, after, self._snapshot(request, after, now))
             if key is not None and key == self._on_disk.key(function, after, after.program):
                 self._on_disk.put(key, options, kernel)
-        return compiled
+            return compiled
+        return replace(compiled, not_kept="what it changes")
 
     def _keep(self, content: Content, kernel: CompiledKernel) -> None:
         if len(self._known) >= MOST_KERNELS:
@@ -175,19 +188,11 @@ class CompiledBefore(Unread):
             self._snapshots.clear()
         self._snapshots[request.key] = kernel, request, content.program, snapshot
 
-    def _content(
-        self, function: Callable[..., Any], inputs: tuple[object, ...], options: dict[str, Any]
-    ) -> Content | None:
-        """All that the kernel is compiled from, None where that is not known or no result may be kept."""
-        cache = options.get("cache")
-        if cache is not None and getattr(cache, "directory", None) is None:
-            return None
+    def _content(self, function: Callable[..., Any], inputs: tuple[object, ...], options: dict[str, Any]) -> Content:
+        """All that the kernel is compiled from. Raises UnknownRead."""
         chosen = {name: value for name, value in options.items() if name != "cache"}
         program = self._program(options)
-        try:
-            content = self._reads.of(function, inputs, (chosen, program), cache)
-        except UnknownRead:
-            return None
+        content = self._reads.of(function, inputs, (chosen, program), options.get("cache"))
         content.program = program
         return content
 

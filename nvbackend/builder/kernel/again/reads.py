@@ -300,7 +300,7 @@ class _Walk:
         elif isinstance(owner, type) and owner.__module__ == "builtins" and function.__name__ not in NOT_FOLLOWED:
             self._of_c("builtins", owner.__name__)
         else:
-            raise UnknownRead(f"{function!r}")
+            raise UnknownRead(f"{type(owner).__qualname__}.{function.__name__}")
         self.identity(function)
 
     def _of_c(self, module: str, name: str) -> None:
@@ -409,7 +409,7 @@ def _remembering(walk: _Walk, value: Any) -> None:
     """A function that keeps its results: what it has kept may be of another time."""
     inside = value.__wrapped__
     if type(inside) is not types.FunctionType or not is_trusted(inside.__globals__.get("__name__")):
-        raise UnknownRead(f"{value!r}, which keeps its results")
+        raise UnknownRead(f"{getattr(inside, '__qualname__', inside)}, which keeps its results")
     walk.value(inside)
 
 
