@@ -250,6 +250,7 @@ class _Refusing:
 )
 def test_what_cuda_core_can_not_do_is_a_diagnostic(view: type, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cuda.core.utils.StridedMemoryView", view)
+    monkeypatch.setattr("cuda.core.__version__", "0.9")
     with pytest.raises(DiagnosticError) as raised:
         tensor_map.encode("a", tensor_map.plan(TensorMap(types.f16, (8, 64)), array((64, 64))))
     assert [diagnostic.rule_id for diagnostic in raised.value.diagnostics] == [rule]
