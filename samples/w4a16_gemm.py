@@ -305,8 +305,9 @@ def choice_of(columns: int, split: int, consumers: int = 2, ctas: int = 1) -> Ch
 
 
 def candidates(m: int) -> list[Choice]:
-    """Tiles of all rows of X, up to 128, or of half of them, by how many CTAs share the depth and a multiprocessor."""
-    fitting = (next((one for one in COLUMNS if rows <= one), COLUMNS[-1]) for rows in (m, -(-m // 2)))
+    """Tiles of all rows of X, up to 128, or of half of many, by how many CTAs share the depth and a multiprocessor."""
+    together = (m, -(-m // 2)) if m > FEW_COLUMNS else (m,)
+    fitting = [next((one for one in COLUMNS if rows <= one), COLUMNS[-1]) for rows in together]
     every = (choice_of(columns, split, *form) for columns, split, form in product(fitting, SPLITS, STEP))
     return list(dict.fromkeys(one for one in every if one.stages >= LEAST_STAGES))
 

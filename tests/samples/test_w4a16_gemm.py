@@ -61,6 +61,7 @@ def test_every_form_multiplies_on_a_gpu(one):
         ((128, 5120, 5120), choice_of(128, 2)),
         ((128, 14336, 4096), choice_of(128, 1)),
         ((128, 2048, 8192), choice_of(64, 2, 1, 1)),
+        ((16, 4096, 14336), choice_of(16, 2, 1, 1)),
         ((200, 4096, 4096), choice_of(128, 2)),
     ],
     ids=str,
@@ -69,8 +70,10 @@ def test_the_choice_is_what_was_fastest_on_an_h200(shape, fastest):
     assert choose(*shape) == fastest
 
 
-@pytest.mark.parametrize(("m", "columns"), [(1, [8]), (9, [16, 8]), (64, [64, 32]), (96, [96, 64]), (1000, [128])])
-def test_a_tile_has_all_rows_of_x_or_half_of_them(m, columns):
+@pytest.mark.parametrize(
+    ("m", "columns"), [(1, [8]), (9, [16]), (32, [32]), (40, [64, 32]), (96, [96, 64]), (1000, [128])]
+)
+def test_a_tile_has_all_rows_of_x_or_half_of_many(m, columns):
     assert list(dict.fromkeys(one.columns for one in candidates(m))) == columns
 
 
