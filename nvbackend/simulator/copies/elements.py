@@ -33,6 +33,14 @@ class Element:
         return 8 * self.global_bytes // self.count
 
 
+_HALF_NAN = 0x7FF7
+"""What fills places outside, in each 16 bits: seen on an H200 with f32 and tf32, and the same that fma.oob knows."""
+
+
+def _outside(size: int) -> int:
+    return int.from_bytes(_HALF_NAN.to_bytes(2, "little") * (size // 2), "little")
+
+
 CODES: tuple[Element, ...] = (
     Element("u8", 1),
     Element("u16", 2),
@@ -40,13 +48,13 @@ CODES: tuple[Element, ...] = (
     Element("s32", 4),
     Element("u64", 8),
     Element("s64", 8),
-    Element("f16", 2, oob_nan=0x7FFF),
-    Element("f32", 4, oob_nan=0x7FFFFFFF),
-    Element("f32.ftz", 4, oob_nan=0x7FFFFFFF),
-    Element("f64", 8, oob_nan=0x7FFFFFFFFFFFFFFF),
-    Element("bf16", 2, oob_nan=0x7FFF),
-    Element("tf32", 4, oob_nan=0x7FFFFFFF, rounded="tf32"),
-    Element("tf32.ftz", 4, oob_nan=0x7FFFFFFF, rounded="tf32"),
+    Element("f16", 2, oob_nan=_outside(2)),
+    Element("f32", 4, oob_nan=_outside(4)),
+    Element("f32.ftz", 4, oob_nan=_outside(4)),
+    Element("f64", 8, oob_nan=_outside(8)),
+    Element("bf16", 2, oob_nan=_outside(2)),
+    Element("tf32", 4, oob_nan=_outside(4), rounded="tf32"),
+    Element("tf32.ftz", 4, oob_nan=_outside(4), rounded="tf32"),
     Element("b4x16", 8, count=16),
     Element("b4x16_p64", 8, count=16, pitch=16),
     Element("b6x16_p32", 12, count=16, pitch=16),

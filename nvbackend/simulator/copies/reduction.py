@@ -57,7 +57,7 @@ def combined(operation: str, type_name: str, old: Bytes, new: Bytes) -> Bytes:
     before, operand = (np.ascontiguousarray(each).view(dtype) for each in (old, new))
     with np.errstate(all="ignore"):
         if "f" in type_name:
-            after = _of_floats(operation, type_name, before, operand)
+            after = _nan_as_it_is(_of_floats(operation, type_name, before, operand), before, operand)
         else:
             after = _INTEGERS[operation](before, operand)
     return np.ascontiguousarray(after.astype(dtype, copy=False)).view(np.uint8)
@@ -73,6 +73,16 @@ def _of_floats(operation: str, type_name: str, before: Values, operand: Values) 
     if type_name.endswith(".ftz"):
         return _flushed(_sum_or_extreme(operation, _flushed(before), _flushed(operand)))
     return _sum_or_extreme(operation, before, operand)
+
+
+def _nan_as_it_is(after: Values, before: Values, operand: Values) -> Values:
+    """With the bits that an H200 gives a NaN: all but the sign, or of f64 those of the operand that is one."""
+    if after.dtype.kind != "f":  # bf16 is done
+        return after
+    if after.dtype.itemsize == np.dtype(np.float64).itemsize:
+        return np.where(np.isnan(after), np.where(np.isnan(operand), operand, before), after)
+    unsigned = np.dtype(f"u{after.dtype.itemsize}")
+    return np.where(np.isnan(after), (np.iinfo(unsigned).max >> np.ones(1, unsigned)).view(after.dtype), after)
 
 
 def _sum_or_extreme(operation: str, left: Values, right: Values) -> Values:

@@ -182,6 +182,16 @@ def test_what_is_outside_of_a_float_tensor_can_be_nan():
     got = loaded(tensor_map, found, array, 32).view(np.float16).reshape(2, 8)
     assert (got[0] == 1).all()
     assert np.isnan(got[1]).all()
+    assert (got[1].view(np.uint16) == 0x7FF7).all()
+
+
+@pytest.mark.parametrize("element", ["f32", "tf32"])
+def test_what_is_outside_has_the_bits_that_an_h200_fills_in(element):
+    array = np.ones((4, 8), np.float32)
+    tensor_map = replace(map_of(array, (8, 2), fill="nan"), element=element)
+    found = moves("load", tensor_map, "tile", [0, 3], 0)
+    got = loaded(tensor_map, found, array, 64).view(np.uint32).reshape(2, 8)
+    assert (got[1] == 0x7FF77FF7).all()
 
 
 def test_padded_types_leave_gaps_in_shared_memory():
