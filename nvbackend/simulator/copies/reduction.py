@@ -80,7 +80,8 @@ def _nan_as_it_is(after: Values, before: Values, operand: Values) -> Values:
     if after.dtype.kind != "f":  # bf16 is done
         return after
     if after.dtype.itemsize == np.dtype(np.float64).itemsize:
-        return np.where(np.isnan(after), np.where(np.isnan(operand), operand, before), after)
+        given = np.where(np.isnan(operand), operand, np.where(np.isnan(before), before, after))
+        return np.where(np.isnan(after), given, after)
     unsigned = np.dtype(f"u{after.dtype.itemsize}")
     return np.where(np.isnan(after), (np.iinfo(unsigned).max >> np.ones(1, unsigned)).view(after.dtype), after)
 

@@ -70,6 +70,12 @@ def test_extremes_pass_over_nan_and_order_zeros(name):
     assert np.signbit(most).tolist() == [False, False, False, False, False]
 
 
+@pytest.mark.parametrize("name", FLOATS)
+def test_infinities_of_both_signs_have_no_sum(name):
+    old, new = (np.array([value], FLOATS[name]).view(np.uint8) for value in (np.inf, -np.inf))
+    assert np.isnan(combined("add", name, old, new).view(FLOATS[name]).astype(np.float64)).all()
+
+
 def test_subnormal_numbers_are_flushed_where_the_type_says_so():
     tiny = np.array([1e-40, -1e-40, 1.0], np.float32).view(np.uint8)
     zero = np.zeros(3, np.float32).view(np.uint8)
