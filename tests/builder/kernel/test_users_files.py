@@ -130,3 +130,17 @@ def test_where_a_file_ends_is_part_of_the_digest(tmp_path: Path, load: Load, mon
             monkeypatch.setitem(sys.modules, path.stem, module)
         digests.add(now())
     assert len(digests - {None}) == 3
+
+
+class ImportedOnUse:
+    """Stands for a module that is imported when it is used, and is not installed."""
+
+    def __getattr__(self, name: str) -> object:
+        raise ImportError(name)
+
+
+def test_what_stands_for_a_module_has_no_file(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    load("N = 1\n")
+    before = now()
+    monkeypatch.setitem(sys.modules, "users_other", ImportedOnUse())  # type: ignore[misc]
+    assert now() == before is not None

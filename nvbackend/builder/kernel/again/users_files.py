@@ -43,8 +43,15 @@ def users_files(started_ns: int) -> str | None:
 def _paths() -> Iterator[str]:
     """The source files of modules that are neither installed nor of this package."""
     for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
+        file = _file_of(module)
         if type(file) is not str or name.partition(".")[0] == PACKAGE:
             continue
         if not file.startswith(_LIBRARY) and _INSTALLED.isdisjoint(file.split(os.sep)):
             yield os.path.abspath(file)
+
+
+def _file_of(module: object) -> object:
+    try:
+        return getattr(module, "__file__", None)
+    except Exception:  # noqa: BLE001  (what stands for a module that is imported on use may raise anything)
+        return None
