@@ -394,10 +394,6 @@ UNFOLLOWED: dict[str, tuple[str, str]] = {
         "import weakref\nclass C: x = 1.0\nc = C()\nN = weakref.proxy(c)\n" + BODY + "N.x",
         "C.x = 2.0",
     ),
-    "a method set on an enum of numbers": (
-        "import enum\nclass E(enum.IntEnum):\n    A = 1\n" + BODY + "float(E.A + 1)",
-        "E.__add__ = lambda a, b: 7",
-    ),
     "what Python's names are in a dictionary of the user's": (
         "class D(dict):\n    def __missing__(self, name): return N\nN = 1.0\nG = {'__builtins__': D()}\n"
         "exec('def h(): return x', G)\nh = G['h']\n" + BODY + "h()",

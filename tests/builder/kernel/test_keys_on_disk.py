@@ -9,6 +9,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import f32
+from nvbackend.builder.kernel.again import reads
 from nvbackend.builder.kernel.again.constants import ATOMS
 from nvbackend.builder.kernel.again.lasting import digest_of, lasting_key, lasting_name
 from nvbackend.builder.kernel.again.reads import Reads, UnknownRead
@@ -44,6 +45,35 @@ def test_what_counts_in_this_process_alone_is_in_no_key() -> None:
 
     assert len({key(place) for place in (None, "here", int, f32, nvb.Pointer(f32), (int, 3), time)}) == 1
     assert key(None, int) != key(None) != key(None, None)
+
+
+class Hashed:
+    def __hash__(self) -> int:
+        return hash("a")
+
+
+HASHED = Hashed()
+
+
+def hashing() -> int:
+    return hash("a")
+
+
+def with_hashed() -> object:
+    return HASHED
+
+
+def test_a_hash_that_code_asks_for_is_of_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside that of a method for dictionaries and sets."""
+
+    def keys() -> list[str]:
+        return [lasting_key(Reads().of(function, (), ())) for function in (hashing, with_hashed)]
+
+    before = keys()
+    assert keys() == before
+    monkeypatch.setattr(reads, "hash", lambda _: 1, raising=False)
+    assert keys()[0] != before[0]
+    assert keys()[1] == before[1]
 
 
 def test_keys_of_different_content_differ() -> None:

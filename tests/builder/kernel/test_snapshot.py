@@ -25,8 +25,11 @@ from nvbackend.builder.kernel.again.snapshot import Snapshot
 from nvbackend.builder.kernel.definition import KernelDefinition
 from tests.builder.kernel.test_reads import TEXTS
 from tests.support.changes import CHANGES, UNFOLLOWED
+from tests.support.changes_of_classes import CHANGES_OF_CLASSES, UNFOLLOWED_OF_CLASSES
 from tests.support.compiled_again import BODY, HEAD, OUT, Runs, compiled, defined, in_module
 
+ALL = TEXTS | CHANGES | CHANGES_OF_CLASSES
+ALL_UNFOLLOWED = UNFOLLOWED | UNFOLLOWED_OF_CLASSES
 IN_THE_KEY = {"the threads", "the registers", "the name", "the target", "the CTAs of a multiprocessor"}
 """What belongs to the definition: it is asked for something else."""
 NOT_HELD = {"which cell is empty", "a view of a chain of maps"}
@@ -45,9 +48,9 @@ def held(definition: KernelDefinition) -> list[Snapshot]:
     return [each for _, _, _, each in definition._before._snapshots.values()]
 
 
-@pytest.mark.parametrize("what", TEXTS | CHANGES)
+@pytest.mark.parametrize("what", ALL)
 def test_what_changes_is_seen_without_a_look(what: str, runs: Runs) -> None:
-    text, change = (TEXTS | CHANGES)[what]
+    text, change = ALL[what]
     module = in_module(text)
     before = compiled(module.kernel)
     holding = held(module.kernel)
@@ -62,9 +65,9 @@ def test_what_changes_is_seen_without_a_look(what: str, runs: Runs) -> None:
     assert (after.ir, after.signature, after.target) != (before.ir, before.signature, before.target)
 
 
-@pytest.mark.parametrize("what", UNFOLLOWED)
+@pytest.mark.parametrize("what", ALL_UNFOLLOWED)
 def test_what_cannot_be_followed_is_not_held(what: str, runs: Runs) -> None:
-    text, change = UNFOLLOWED[what]
+    text, change = ALL_UNFOLLOWED[what]
     module = in_module(text)
     before = compiled(module.kernel)
     assert held(module.kernel) == []

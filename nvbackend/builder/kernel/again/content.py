@@ -21,7 +21,7 @@ class Unread:
 class Visited:
     """Where a look has been, except for constants of ours."""
 
-    __slots__ = ("attributes", "followed", "imports", "modules", "objects", "scopes")
+    __slots__ = ("attributes", "by_name", "followed", "imports", "modules", "objects", "scopes")
 
     def __init__(self) -> None:
         self.objects: list[Any] = []
@@ -30,6 +30,8 @@ class Visited:
         self.modules: list[types.ModuleType] = []
         self.attributes: dict[str, None] = {}
         """The names that are sought in modules."""
+        self.by_name = False
+        """Whether modules are also read by names made at run time."""
         self.imports: dict[str, None] = {}
         self.scopes: dict[tuple[int, int], tuple[dict[str, Any], Names]] = {}
         """Globals, and the names that are sought in them, by which objects these are."""

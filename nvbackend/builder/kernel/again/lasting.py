@@ -12,6 +12,7 @@ from typing import Any
 
 from nvbackend.builder.kernel.again.constants import ATOMS, bits_of
 from nvbackend.builder.kernel.again.content import Content, UnknownRead
+from nvbackend.builder.kernel.again.objects import name_of
 from nvbackend.codegen.cache import sha256
 
 _BYTES_OF_CODE = operator.attrgetter("co_code", "co_exceptiontable", "co_linetable")
@@ -30,14 +31,17 @@ def lasting_name(value: object) -> object:
     match value:
         case types.CodeType():
             return f"code {digest_of(value)}"
-        case types.ModuleType():
-            return f"module {value.__name__}"
+        case types.ModuleType() if name_of(value):
+            return f"module {name_of(value)}"
         case enum.Enum():
-            return f"{lasting_name(type(value))} {value.name} {value.value!r}"
+            number = value._value_ if type(value._value_) in ATOMS else ""  # a repr of the user's may say anything
+            return f"{lasting_name(type(value))} {value._name_} {number!r}"
         case type():
             return f"class {value.__module__}.{value.__qualname__}"
         case types.BuiltinFunctionType(__self__=types.ModuleType() | type() as owner):
             return f"function {lasting_name(owner)} {value.__qualname__}"
+        case types.WrapperDescriptorType() | types.MethodDescriptorType() | types.ClassMethodDescriptorType():
+            return f"method {lasting_name(value.__objclass__)} {value.__name__}"
     raise UnknownRead(f"a {type(value).__qualname__}, which has no name in another process")
 
 

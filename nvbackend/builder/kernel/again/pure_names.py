@@ -23,8 +23,8 @@ TRUSTED = _words(
 """Modules of Python's library whose functions read nothing that changes."""
 BY_NAME = _words(
     """
-    getattr hasattr setattr delattr attrgetter methodcaller format format_map vars
-    vformat get_field __getattribute__
+    getattr hasattr setattr delattr attrgetter methodcaller format format_map vars dir
+    vformat get_field __getattribute__ __getstate__ __reduce__ __reduce_ex__ __dir__
     """
 )
 """Functions and methods that read attributes whose names appear in no code: what they read of a module is unknown."""
@@ -33,6 +33,7 @@ NOT_FOLLOWED = _words(
     __dict__ __globals__ __closure__ __code__ __builtins__ __subclasses__ __wrapped__ __self__ __func__ __loader__
     __spec__ gi_frame cr_frame ag_frame tb_frame f_back f_builtins f_globals f_locals
     __annotate__ get_type_hints get_annotations ForwardRef evaluate_forward_ref _evaluate _eval_type
+    __forward_value__ __forward_evaluated__ __orig_bases__ __parameters__ get_original_bases
     """
 )
 """Attributes through which code reaches what it does not name; functions and classes that evaluate text."""
@@ -42,6 +43,7 @@ PURE = _words(
     abs all any ascii bin bool bytearray bytes callable chr classmethod complex dict divmod enumerate filter float
     format frozenset hash hex int isinstance issubclass iter len list map max min next oct object ord pow property
     range repr reversed round set slice sorted staticmethod str sum super tuple type zip __build_class__
+    NoneType NotImplementedType ellipsis function method builtin_function_or_method
     """
 )
 """Python's own functions and types whose results follow from their arguments."""
@@ -49,12 +51,16 @@ PURE = _words(
 OF_EVERY_CLASS = _words(
     """
     __dict__ __weakref__ __module__ __qualname__
-    __match_args__ __parameters__ __orig_bases__ __abstractmethods__ _abc_impl __slots__ __static_attributes__
+    __parameters__ __orig_bases__ __abstractmethods__ _abc_impl __static_attributes__
     __firstlineno__ __annotate__ __annotate_func__ __annotations_cache__
     """
 )
 """What every class has that is not its content, or that only repeats it."""
-NOT_SET = _words("__doc__ __annotations__ __dataclass_fields__ __dataclass_params__ __slotnames__ _abc_impl")
+NOT_SET = _words(
+    """
+    __doc__ __annotations__ __dataclass_fields__ __dataclass_params__ __slotnames__ _abc_impl __match_args__ __slots__
+    """
+)
 """What classes of ours have besides, which class statements and decorators of Python's set."""
 
 

@@ -8,14 +8,13 @@ be said, and the kernel has to be built.
 
 from __future__ import annotations
 
-import collections
 import enum
 import functools
 import os
 import sys
 import types
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any, ForwardRef
+from typing import Any
 
 from nvbackend.builder.kernel.again.abstract import Registrations
 from nvbackend.builder.kernel.again.code_names import Names, names_of, names_of_text
@@ -29,19 +28,25 @@ from nvbackend.builder.kernel.again.constants import (
 )
 from nvbackend.builder.kernel.again.content import Content, UnknownRead, Unread, Visited
 from nvbackend.builder.kernel.again.objects import (
-    ALIASES,
+    DESCRIPTORS,
     HEAP_TYPE,
+    PLAIN,
+    WRAPPERS,
     attributes_of,
     builtins_of,
+    declares,
     hides,
     is_boundary,
     is_part,
+    name_of,
+    set_in,
     slots_of,
 )
 from nvbackend.builder.kernel.again.pure_names import (
     BY_NAME,
     NOT_FOLLOWED,
     OF_EVERY_CLASS,
+    PACKAGE,
     PURE,
     is_trusted,
 )
@@ -222,7 +227,10 @@ class _Walk:
         self.value(function.__kwdefaults__)
         self.mapping(vars(function))
         self.annotations(function)
-        self._names(self._reads.names(function.__code__), module)
+        names = self._reads.names(function.__code__)
+        if "hash" in names.globals and function.__name__ != "__hash__":  # those order sets and dictionaries alone
+            self.content.append(hash(PACKAGE))  # each process has other hashes of text
+        self._names(names, module)
 
     def annotations(self, function: Callable[..., Any]) -> None:
         """Take down what annotations say; those that are text are read in the function's scope."""
@@ -268,11 +276,24 @@ class _Walk:
         """Note a module: what is read of it are the attributes that any code names."""
         self.identity(module)
         self.visited.modules.append(module)
-        if not is_trusted(module.__name__):
+        self.content.append(name_of(module))
+        if not is_trusted(name_of(module)):
             self.value(vars(module).get("__getattr__"))
 
     def finish(self) -> None:
-        """Take down what is read of modules, by every name that some code has for an attribute."""
+        """Take down what is read of modules: by every name that some code has for an attribute, or by any name."""
+        modules, attributes = self.visited.modules, self.visited.attributes
+        known = -1
+        while known < len(attributes):
+            self._named_members()
+            known = len(attributes)
+            if self._by_name:
+                if users := [each for each in map(name_of, modules) if not is_trusted(each)]:
+                    raise UnknownRead(f"module {users[0]}, by names made at run time")
+                attributes.update(dict.fromkeys(name for each in modules for name in set_in(each)))
+                self.visited.by_name = True
+
+    def _named_members(self) -> None:
         modules, attributes = self.visited.modules, self.visited.attributes
         done_modules = done_names = 0
         while done_modules < len(modules) or done_names < len(attributes):
@@ -289,21 +310,20 @@ class _Walk:
                 if not is_part(module, members[name]):
                     self.content += (place, name)
                     self.value(members[name])
-        if self._by_name and (users := [each for each in modules if not is_trusted(each.__name__)]):
-            raise UnknownRead(f"module {users[0].__name__}, by names made at run time")
 
     def builtin(self, function: types.BuiltinFunctionType) -> None:
         """Take down a function of C, where its results follow from its arguments."""
         owner = getattr(function, "__self__", None)
         if isinstance(owner, types.ModuleType):
-            self._of_c(owner.__name__, function.__name__)
+            self.of_c(name_of(owner), function.__name__)
         elif isinstance(owner, type) and owner.__module__ == "builtins" and function.__name__ not in NOT_FOLLOWED:
-            self._of_c("builtins", owner.__name__)
+            self.of_c("builtins", owner.__name__)
         else:
             raise UnknownRead(f"{type(owner).__qualname__}.{function.__name__}")
         self.identity(function)
 
-    def _of_c(self, module: str, name: str) -> None:
+    def of_c(self, module: str, name: str) -> None:
+        """Make sure that what a function or a class of C does follows from its arguments."""
         if name in BY_NAME:
             self._by_name = True
         elif name in NOT_FOLLOWED or not (name in PURE if module == "builtins" else is_trusted(module)):
@@ -327,7 +347,7 @@ class _Walk:
                 continue
             self._set_on_library(base)
             if not issubclass(base, BaseException):
-                self._of_c(base.__module__, base.__name__)
+                self.of_c(base.__module__, base.__name__)
 
     def _registrations(self, cls: type) -> None:
         """Take down what is registered on a class, and where it is: that decides what isinstance says."""
@@ -349,13 +369,15 @@ class _Walk:
                 self.value(member)
 
     def _members(self, cls: type) -> None:
-        slots = vars(cls).get("__slots__", ())
         for name, member in list(vars(cls).items()):
-            if type(member) is types.MemberDescriptorType and name not in slots:
+            if type(member) is types.MemberDescriptorType and member.__objclass__ is cls and not declares(cls, member):
                 raise UnknownRead(f"class {cls.__qualname__}, of C")
             if name not in OF_EVERY_CLASS:
                 self.content.append(name)
                 self.value(member)
+            elif name == "__abstractmethods__":
+                self.content.append(name)
+                self.value(tuple(sorted(member)) if type(member) is frozenset else member)  # it has no order of its own
 
     def _instance(self, value: Any) -> None:
         """Take down an object of a class of Python: the class, and each attribute."""
@@ -376,6 +398,9 @@ class _Walk:
         self.value(cls)
         if issubclass(cls, enum.Enum):
             self.identity(value)
+            for base, plain in PLAIN.items():
+                if issubclass(cls, base):
+                    self.value(plain(value))  # beside what it says that its value is
             if not is_trusted_class(cls):
                 self.mapping(vars(value))
             return
@@ -393,30 +418,6 @@ class _Walk:
         )
 
 
-def _partial(walk: _Walk, value: functools.partial[Any]) -> None:
-    walk.value(value.func)
-    walk.value(value.args)
-    walk.mapping(value.keywords)
-    walk.mapping(vars(value))
-
-
-def _wrapping(walk: _Walk, value: Any) -> None:
-    walk.value(value.__func__)
-    walk.mapping(vars(value))
-
-
-def _remembering(walk: _Walk, value: Any) -> None:
-    """A function that keeps its results: what it has kept may be of another time."""
-    inside = value.__wrapped__
-    if type(inside) is not types.FunctionType or not is_trusted(inside.__globals__.get("__name__")):
-        raise UnknownRead(f"{getattr(inside, '__qualname__', inside)}, which keeps its results")
-    walk.value(inside)
-
-
-def _nothing(_walk: _Walk, _value: object) -> None:
-    """For descriptors of slots, which are their class's."""
-
-
 _TAKERS: dict[type, Callable[[_Walk, Any], None]] = {
     **dict.fromkeys((tuple, list, set, frozenset), _Walk.items),
     **dict.fromkeys((dict, types.MappingProxyType), _Walk.mapping),
@@ -425,18 +426,7 @@ _TAKERS: dict[type, Callable[[_Walk, Any], None]] = {
     types.FunctionType: _Walk.function,
     types.BuiltinFunctionType: _Walk.builtin,
     types.ModuleType: _Walk.module,
-    types.MethodType: lambda walk, value: walk.items((value.__func__, value.__self__)),
-    **dict.fromkeys(ALIASES, lambda walk, value: walk.items((value.__origin__, value.__args__))),
-    # What evaluates it is not followed, so that it is the text that it was made of.
-    ForwardRef: lambda walk, value: walk.items((value.__forward_arg__, value.__forward_module__)),
-    types.UnionType: lambda walk, value: walk.items(value.__args__),
-    type(Annotated[int, 0]): lambda walk, value: walk.items((value.__origin__, *value.__metadata__)),
-    functools.partial: _partial,
-    type(functools.lru_cache(len)): _remembering,
-    **dict.fromkeys((staticmethod, classmethod), _wrapping),
-    property: lambda walk, value: walk.items((value.fget, value.fset, value.fdel, value.__doc__)),
-    functools.cached_property: lambda walk, value: walk.items((value.func, value.attrname, value.__doc__)),
-    types.MemberDescriptorType: _nothing,
-    type(vars(collections.namedtuple("_Pair", "a"))["a"]): _nothing,
+    **WRAPPERS,
+    **DESCRIPTORS,
 }
 """How the content of a value of exactly this type is taken down."""

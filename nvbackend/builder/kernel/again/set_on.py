@@ -119,6 +119,9 @@ def set_on_library(cls: type) -> Iterator[tuple[str, Any]]:
     Of what is private to the library, plain values alone.
     """
     for name, member in list(vars(cls).items()):
+        if isinstance(member, types.BuiltinFunctionType) and member.__name__ != name:
+            yield name, f"{member.__module__}.{member.__qualname__}"  # not from the class statement, as a rule
+            continue
         if name in OF_EVERY_CLASS or name in NOT_SET or isinstance(member, _OF_LIBRARY):
             continue
         if type(member) in ATOMS or type(member) is float:

@@ -8,7 +8,6 @@ place of an equal one, the content has to be looked at again. A snapshot has at 
 from __future__ import annotations
 
 import abc
-import collections
 import contextlib
 import functools
 import gc
@@ -23,7 +22,7 @@ from typing import Any
 
 from nvbackend.builder.kernel.again.constants import is_ours
 from nvbackend.builder.kernel.again.content import Visited
-from nvbackend.builder.kernel.again.objects import ALIASES, HEAP_TYPE, builtins_of, is_boundary, slots_of
+from nvbackend.builder.kernel.again.objects import ALIASES, FIELD, HEAP_TYPE, builtins_of, is_boundary, slots_of
 
 _OF_FUNCTIONS = operator.attrgetter("__code__", "__dict__", "__name__", "__qualname__", "__module__")
 _OF_FOLLOWED = operator.attrgetter("__defaults__", "__kwdefaults__", "__annotations__", "__doc__")
@@ -34,11 +33,13 @@ _OF_KINDS: dict[type, Callable[[Any], Any]] = {
     property: operator.attrgetter("fget", "fset", "fdel", "__doc__"),
     functools.cached_property: operator.attrgetter("func", "attrname"),
     **dict.fromkeys((staticmethod, classmethod), operator.attrgetter("__func__", "__dict__")),
+    FIELD: operator.attrgetter("__doc__"),
 }
 _FIXED = frozenset(
     {
         *(complex, tuple, frozenset, range, slice, types.BuiltinFunctionType, types.MethodType, *ALIASES),
-        *(types.UnionType, types.MemberDescriptorType, type(vars(collections.namedtuple("_Pair", "a"))["a"])),
+        *(types.UnionType, types.MemberDescriptorType, types.WrapperDescriptorType),
+        *(types.MethodDescriptorType, types.ClassMethodDescriptorType),
         *(pathlib.PosixPath, pathlib.WindowsPath),
     }
 )
@@ -75,6 +76,8 @@ class Snapshot:
         for visited in looks:
             for value in visited.objects:
                 self._value(value)
+            if visited.by_name:
+                self._dictionary(*map(vars, visited.modules))
             for function in visited.followed:
                 self._read(_OF_FOLLOWED, function)
                 self._dictionary(function.__annotations__)
@@ -143,7 +146,7 @@ class Snapshot:
             self._read(_OF_KINDS[kind], value)
             if kind is functools.partial:
                 self._dictionary(value.keywords)
-            if kind is not property:
+            if kind is not property and kind is not FIELD:
                 self._dictionary(vars(value))
         elif issubclass(kind, type):
             self._class(value)

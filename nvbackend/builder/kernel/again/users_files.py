@@ -53,5 +53,5 @@ def _paths() -> Iterator[str]:
 def _file_of(module: object) -> object:
     try:
         return getattr(module, "__file__", None)
-    except Exception:  # noqa: BLE001  (what stands for a module that is imported on use may raise anything)
+    except Exception:  # noqa: BLE001  (a module that is imported on use may raise anything)
         return None
