@@ -14,7 +14,7 @@ from functools import partial
 
 from nvbackend.diagnostics import user_facing
 from nvbackend.diagnostics.classes.dataclass import dataclass
-from nvbackend.intrinsics.copy import cp_async, matrix_move
+from nvbackend.intrinsics.copy import matrix_move
 from nvbackend.intrinsics.copy.load_store import ACCESS_BYTES
 from nvbackend.intrinsics.copy.matrix_move import HALVES, ROW_BYTES, MatrixShape
 from nvbackend.intrinsics.maps.matrix import rows_of
@@ -140,6 +140,8 @@ def cp_async_copy(element: ElementType, bits: int = _ROW_BITS, *, cache: str = "
 
     CuTe's SM80_CP_ASYNC_CACHEALWAYS and SM80_CP_ASYNC_CACHEGLOBAL. Raises copy.width and copy.element.
     """
+    from nvbackend.intrinsics.copy import cp_async
+
     sizes = cp_async.SIZES.get(cache, ())
     if bits % BYTE_BITS or bits // BYTE_BITS not in sizes:
         known = {name: [BYTE_BITS * each for each in sizes] for name, sizes in cp_async.SIZES.items()}

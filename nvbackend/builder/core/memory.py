@@ -11,7 +11,6 @@ from nvbackend.builder.core import access
 from nvbackend.builder.core.access import How
 from nvbackend.builder.core.address_arithmetic import compared, negative, whole_bytes
 from nvbackend.builder.core.core import Core
-from nvbackend.builder.core.masked import load_where, store_where
 from nvbackend.builder.lower.conversions import wrapped_constant
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.in_functions import check_of_kernel
@@ -42,7 +41,6 @@ from nvbackend.intrinsics.copy.load_store import WEAK
 from nvbackend.intrinsics.row.types import ElementType, u32
 from nvbackend.isel.machine.function import MemoryUse
 from nvbackend.isel.machine.pseudo import ATOMIC_GLOBAL, ATOMIC_SHARED, IN_CLUSTER, OF_GLOBAL
-from nvbackend.isel.operands.atomics import atomic_operation
 from nvbackend.isel.protocols.cluster.rules import NO_PEER
 from nvbackend.isel.target.shared_memory import SHARED_LIMIT, static_limit
 from nvbackend.isel.target.target import VARIANT
@@ -220,6 +218,8 @@ class Address(Uncopied):
         how = How(order, scope, cache, evict, prefetch, cache_policy)
         if where is None:
             return access.load(self._k, self, count, how)
+        from nvbackend.builder.core.masked import load_where
+
         return load_where(self._k, self, self.__add__, count, how, where, otherwise)
 
     def store(
@@ -241,8 +241,10 @@ class Address(Uncopied):
         how = How(order, scope, cache, evict, None, cache_policy)
         if where is None:
             access.store(self._k, self, values, how)
-        else:
-            store_where(self._k, self, self.__add__, values, how, where)
+            return
+        from nvbackend.builder.core.masked import store_where
+
+        store_where(self._k, self, self.__add__, values, how, where)
 
     def atomic(self, operation: str, value: Operand) -> Value:
         """Atomically combine the element with `value`, at GPU scope; returns the old value.
@@ -250,6 +252,8 @@ class Address(Uncopied):
         `operation` is add, min, max, exch, and, or, xor (integers of 32 or 64 bits) or add (f32, f64). It orders no
         other access: `k.atomic` has the other orders, scopes and types. Raises memory.atomic. PTX ISA 9.7.13 (atom).
         """
+        from nvbackend.isel.operands.atomics import atomic_operation
+
         instruction = atomic_operation(operation, self.element)
         access.check_writable(self, "an atomic on")
         _, size = access.kind_of(self._k, self, 1)

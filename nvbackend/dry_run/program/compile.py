@@ -24,7 +24,6 @@ from nvbackend.dry_run.values.floats import format_of
 from nvbackend.dry_run.when import Counter
 from nvbackend.intrinsics.row.row import GUARD, Effect
 from nvbackend.intrinsics.row.semantics import Scope, TensorMemory
-from nvbackend.intrinsics.sync.atomics import EXCHANGE
 from nvbackend.isel.flow.loops import Loop, Loops, loops_of
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.machine.pseudo import ADDRESS
@@ -319,9 +318,13 @@ def _meets(instr: MachineInstr) -> bool:
 
 def _swaps(anchor: Anchor) -> bool:
     """Whether it is an atomic that leaves nothing of what was there."""
-    if anchor.instr.row is not None:
-        return anchor.instr.semantics.atomic and anchor.instr.row.axes.get("operation") == EXCHANGE
-    return getattr(anchor.after, "operation", "") == "xchg"
+    if anchor.instr.row is None:
+        return getattr(anchor.after, "operation", "") == "xchg"
+    if not anchor.instr.semantics.atomic:
+        return False
+    from nvbackend.intrinsics.sync.atomics import EXCHANGE
+
+    return anchor.instr.row.axes.get("operation") == EXCHANGE
 
 
 def _writes(instr: MachineInstr) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 
+from nvbackend.intrinsics.copy.tma_bulk import PENDING_GROUPS
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import (
     Asm,
@@ -43,9 +44,6 @@ FILLS: dict[str | None, RowOperand | None] = {
     "ignore": operand("ignore", RegisterClass.PRED, meaning="true: read nothing and write zeros"),
 }
 """How zeros are asked for, and the operand that says how many."""
-
-PENDING_GROUPS = range(64)
-"""How many groups a wait can leave in flight: ptxas encodes a larger number as the highest, and a huge one as 0."""
 
 _SECTION = "9.7.9 (cp.async)"
 _FIRST_PTX: PtxVersion = (7, 0)

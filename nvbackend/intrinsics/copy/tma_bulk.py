@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from nvbackend.intrinsics.copy.cp_async import PENDING_GROUPS
 from nvbackend.intrinsics.copy.tma import (
     BARRIER,
     BULK_PTX,
@@ -43,6 +42,9 @@ from nvbackend.intrinsics.row.row import (
     spelled,
 )
 from nvbackend.intrinsics.row.semantics import Completion, Semantics, reads, writes
+
+PENDING_GROUPS = range(64)
+"""How many groups a wait can leave in flight: ptxas encodes a larger number as the highest, and a huge one as 0."""
 
 _MOVED = (writes("destination", BYTES.name), reads("source", BYTES.name))
 _BYTE_MASK = operand("byte_mask", RegisterClass.B16, meaning="bit i: byte i of every 16 is written")

@@ -24,7 +24,7 @@ from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.row import Row, guarded
 from nvbackend.intrinsics.row.types import u64
 from nvbackend.intrinsics.sync import barriers as sync
-from nvbackend.intrinsics.sync import mbarrier, mbarrier_phases
+from nvbackend.intrinsics.sync import mbarrier
 from nvbackend.isel.select.rows import check_row
 from nvbackend.isel.target.target import VARIANT, variant
 
@@ -262,6 +262,8 @@ class Mbarrier(Noun):
     def _change_transaction(
         self, operation: str, barrier: Address, count: Operand, scope: str | None, rank: Operand | None
     ) -> None:
+        from nvbackend.intrinsics.sync import mbarrier_phases
+
         row = variant(f"mbarrier.{operation}", mbarrier_phases.transaction, operation, self._space_of(rank), scope)
         issue(self._k, row, barrier=self._barrier_of(barrier, rank), bytes=count)
 
@@ -295,6 +297,8 @@ class Mbarrier(Noun):
         """
         if sleep is not None and not blocking:
             VARIANT.fail(instruction="mbarrier.test_wait", reason="it does not sleep: with sleep=, give blocking=True")
+        from nvbackend.intrinsics.sync import mbarrier_phases
+
         row = variant(
             "mbarrier wait",
             mbarrier_phases.wait,
@@ -308,11 +312,15 @@ class Mbarrier(Noun):
 
     def pending_count(self, state: Value) -> Value:
         """mbarrier.pending_count: how many arrivals (u32) the phase of `state` still needs."""
+        from nvbackend.intrinsics.sync import mbarrier_phases
+
         return result(self._k, mbarrier_phases.pending_count(), state=state)
 
 
 def _returning(qualifiers: Qualifiers | None, drop: bool, expects: bool, counted: bool, no_complete: bool) -> Row:
     """The row of an arrival that returns the phase's state."""
+    from nvbackend.intrinsics.sync import mbarrier_phases
+
     if no_complete:
         return variant("mbarrier.arrive.noComplete", mbarrier_phases.arrive_no_complete, qualifiers, drop=drop)
     made = mbarrier_phases.arrive_state
