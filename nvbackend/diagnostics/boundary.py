@@ -166,24 +166,18 @@ def _makes_block(function: FunctionType) -> bool:
 
 
 def _cutting(function: Callable[..., Any], *, looks: bool = True) -> Callable[..., Any]:
-    # Made by the first call: a process calls few of the functions that it imports.
-    kinds: Kinds | None = None
-    right: Collection[Classes] | None = ()
-    """The classes of arguments that need no look; None where none do."""
+    arguments = _Arguments(looks=looks)
 
     def boundary(*args: Any, **kwargs: Any) -> Any:
-        nonlocal kinds, right
         try:
             try:
+                right = arguments.right
                 if right is not None:
                     classes: Classes = tuple(map(type, args))
                     if kwargs:
                         classes = (*classes, *kwargs, *map(type, kwargs.values()))
                     if classes not in right:
-                        if kinds is None:
-                            kinds = Kinds(function, looks=looks)
-                            right = kinds.right if kinds.always or kinds.may_be_odd else None
-                        args, kwargs = _looked_at(kinds, classes, args, kwargs)
+                        args, kwargs = arguments.looked_at(function, classes, args, kwargs)
                 return function(*args, **kwargs)
             except Exception as error:
                 refuse(error, function, args, kwargs)
@@ -199,19 +193,35 @@ def _cutting(function: Callable[..., Any], *, looks: bool = True) -> Callable[..
     return around(boundary, function)
 
 
-def _looked_at(
-    kinds: Kinds, classes: Classes, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments with plain numbers. Raises call.argument."""
-    is_odd, positional, by_name = kinds.always, args, kwargs
-    if kinds.may_be_odd:
-        args = plain_numbers(args)
-        is_odd = is_odd or args is not positional
-        if kwargs and (plain := plain_numbers(named := tuple(kwargs.values()))) is not named:
-            kwargs, is_odd = dict(zip(kwargs, plain, strict=True)), True
-    if not is_odd or kinds.check(args, kwargs):
-        kinds.keep(classes, positional, by_name)
-    return args, kwargs
+class _Arguments:
+    """The look at the arguments of a function. Its first call prepares it: a process calls few of what it imports."""
+
+    __slots__ = ("_kinds", "_looks", "right")
+
+    def __init__(self, *, looks: bool) -> None:
+        self._looks = looks
+        self._kinds: Kinds | None = None
+        self.right: Collection[Classes] | None = ()
+        """The classes of arguments that need no look; None where none do."""
+
+    def looked_at(
+        self, function: Callable[..., Any], classes: Classes, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with plain numbers. Raises call.argument."""
+        kinds = self._kinds or Kinds(function, looks=self._looks)
+        if not kinds.always and not kinds.may_be_odd:
+            self.right = None
+            return args, kwargs
+        self._kinds, self.right = kinds, kinds.right
+        is_odd, positional, by_name = kinds.always, args, kwargs
+        if kinds.may_be_odd:
+            args = plain_numbers(args)
+            is_odd = is_odd or args is not positional
+            if kwargs and (plain := plain_numbers(named := tuple(kwargs.values()))) is not named:
+                kwargs, is_odd = dict(zip(kwargs, plain, strict=True)), True
+        if not is_odd or kinds.check(args, kwargs):
+            kinds.keep(classes, positional, by_name)
+        return args, kwargs
 
 
 def around(boundary: _Decorated, function: Callable[..., Any]) -> _Decorated:

@@ -43,10 +43,11 @@ def _made(cls: Any, asked: dict[str, bool]) -> Any:
     parameters.init, parameters.repr, parameters.eq = (asked.get(name, True) for name in ("init", "repr", "eq"))
     parameters.order, parameters.unsafe_hash = asked.get("order", False), asked.get("unsafe_hash", False)
     parameters.frozen = frozen
-    late = [*_methods(cls, parameters), *(["__setattr__", "__delattr__"] if frozen else [])]
     scope = vars(sys.modules[cls.__module__])  # a program may end, or import the module again, before the first use
-    for name in late:
+    for name in tuple(_methods(cls, parameters)):
         setattr(cls, name, _OfClass(name, cls, scope))
+    if frozen:
+        cls.__setattr__, cls.__delattr__ = _set_other, _delete_other
     if frozen and asked.get("slots", False):
         for name, method in (("__getstate__", _state), ("__setstate__", _restore)):
             if name not in vars(cls):
@@ -228,26 +229,28 @@ def _comparison(relation: Callable[[Any, Any], Any]) -> Callable[[Any, object], 
     return made
 
 
-def _setter(cls: Any, _: object) -> _Method:
-    names = frozenset(field.name for field in dataclasses.fields(cls))
-
-    def set_(self: Any, name: str, value: object) -> None:
-        if type(self) is cls or name in names:
-            raise FrozenInstanceError(f"cannot assign to field {name!r}")
-        super(cls, self).__setattr__(name, value)
-
-    return set_
+def _set_other(self: Any, name: str, value: object) -> None:
+    """`__setattr__` of every frozen class: only attributes that a class adds that is no dataclass itself change."""
+    if _is_frozen(self, name):
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+    super(_last_with("__setattr__", _set_other, self), self).__setattr__(name, value)
 
 
-def _deleter(cls: Any, _: object) -> _Method:
-    names = frozenset(field.name for field in dataclasses.fields(cls))
+def _delete_other(self: Any, name: str) -> None:
+    """`__delattr__` of every frozen class."""
+    if _is_frozen(self, name):
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+    super(_last_with("__delattr__", _delete_other, self), self).__delattr__(name)
 
-    def delete(self: Any, name: str) -> None:
-        if type(self) is cls or name in names:
-            raise FrozenInstanceError(f"cannot delete field {name!r}")
-        super(cls, self).__delattr__(name)
 
-    return delete
+def _is_frozen(thing: Any, name: str) -> bool:
+    fields = "__dataclass_fields__"
+    return fields in vars(type(thing)) or name in getattr(thing, fields)
+
+
+def _last_with(name: str, method: _Method, thing: object) -> type:
+    """The last class of an object that has the method: what the next one does is not of a dataclass."""
+    return next(cls for cls in reversed(type(thing).__mro__) if vars(cls).get(name) is method)
 
 
 def _state(self: Any) -> list[object]:
@@ -264,8 +267,6 @@ _MAKERS: dict[str, Callable[[Any, dict[str, Any]], _Method]] = {
     "__init__": _initialiser,
     "__hash__": _hash,
     "__repr__": _printer,
-    "__setattr__": _setter,
-    "__delattr__": _deleter,
     "__eq__": _comparison(operator.eq),
     **{name: _comparison(getattr(operator, name)) for name in _ORDER},
 }

@@ -13,7 +13,7 @@ import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass as pythons
 from dataclasses import field
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -192,8 +192,9 @@ def _members(cls: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_named(name: str, member: object) -> bool:
-    """Whether it is a method that is named after its class, as those of pickle are not."""
-    return inspect.isfunction(member) and name not in ("__getstate__", "__setstate__")
+    """Whether it is a method that is named after its class, as those of all frozen classes are not."""
+    of_all = ("__getstate__", "__setstate__", "__setattr__", "__delattr__")
+    return inspect.isfunction(member) and name not in of_all
 
 
 def _of_values(number: int, thing: object) -> object:
@@ -247,6 +248,44 @@ def test_frozen_objects_refuse_a_change(name: str) -> None:
         with pytest.raises(dataclasses.FrozenInstanceError, match=f"field '{name}'"):
             change()
     assert kept.first == 1
+
+
+class _Noting:
+    """A class that notes which attributes are set and deleted."""
+
+    noted: ClassVar[list[str]] = []
+
+    def __setattr__(self, name: str, value: object) -> None:
+        self.noted.append(f"set {name}")
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self.noted.append(f"delete {name}")
+        object.__delattr__(self, name)
+
+
+@pytest.mark.parametrize("decorator", [OURS, pythons])
+def test_a_class_of_a_frozen_one_has_attributes_of_its_own(decorator: Any) -> None:
+    @decorator(frozen=True)
+    class First(_Noting):
+        first: int
+
+    @decorator(frozen=True)
+    class Second(First):
+        second: int
+
+    class Third(Second):
+        """No dataclass."""
+
+    thing: Any = Third(1, 2)
+    _Noting.noted.clear()
+    thing.third = 3
+    del thing.third
+    for name in ("first", "second"):
+        for change in (lambda each: setattr(thing, each, 2), lambda each: delattr(thing, each)):
+            with pytest.raises(dataclasses.FrozenInstanceError, match=f"field '{name}'"):
+                change(name)
+    assert _Noting.noted == ["set third", "delete third"]
 
 
 def test_an_object_in_itself_is_printed() -> None:
