@@ -53,6 +53,8 @@ class _Scope:
 
 @lru_cache(4096)
 def _parsed(annotation: str) -> ast.expr:
+    if annotation.isidentifier() and annotation != "None":
+        return ast.Name(annotation)  # as most are: Python takes long to find out
     return ast.parse(annotation, mode="eval").body
 
 

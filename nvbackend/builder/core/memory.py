@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from nvbackend.builder.core import access
-from nvbackend.builder.core.access import How
 from nvbackend.builder.core.address_arithmetic import compared, negative, whole_bytes
 from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.masked import load_where, store_where
 from nvbackend.builder.lower.conversions import wrapped_constant
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.in_functions import check_of_kernel
@@ -215,11 +215,9 @@ class Address(Uncopied):
         Raises memory.vector, memory.alignment, memory.order, memory.caching, memory.constant, target.feature, and
         memory.element for types of less than a byte. PTX ISA 9.7.9 (ld, ld.global.nc).
         """
-        how = How(order, scope, cache, evict, prefetch, cache_policy)
+        how = access.How(order, scope, cache, evict, prefetch, cache_policy)
         if where is None:
             return access.load(self._k, self, count, how)
-        from nvbackend.builder.core.masked import load_where
-
         return load_where(self._k, self, self.__add__, count, how, where, otherwise)
 
     def store(
@@ -238,13 +236,11 @@ class Address(Uncopied):
         acquires, sees all that this thread did before. Of the cache operators it has wb, cg, cs and wt. The rest,
         `where` too, is as in `load`. Raises what that does. PTX ISA 9.7.9 (st).
         """
-        how = How(order, scope, cache, evict, None, cache_policy)
+        how = access.How(order, scope, cache, evict, None, cache_policy)
         if where is None:
             access.store(self._k, self, values, how)
-            return
-        from nvbackend.builder.core.masked import store_where
-
-        store_where(self._k, self, self.__add__, values, how, where)
+        else:
+            store_where(self._k, self, self.__add__, values, how, where)
 
     def atomic(self, operation: str, value: Operand) -> Value:
         """Atomically combine the element with `value`, at GPU scope; returns the old value.

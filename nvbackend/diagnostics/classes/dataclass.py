@@ -120,7 +120,7 @@ def _is_hashed(cls: Any, parameters: Any) -> bool:
 
 def _initialiser(cls: Any, scope: dict[str, Any]) -> _Method:
     fields, frozen = dataclasses.fields(cls), cls.__dataclass_params__.frozen
-    outside: dict[str, object] = {"_object": object, "_FACTORY": _FACTORY}
+    outside: dict[str, object] = {"_set": object.__setattr__, "_FACTORY": _FACTORY}
     defaults, keyword_defaults = list[object](), dict[str, object]()
     places, keywords, body = list[str](), list[str](), list[str]()
     for name, field in zip(numbered(len(fields)), fields, strict=True):
@@ -158,7 +158,7 @@ def _initialiser(cls: Any, scope: dict[str, Any]) -> _Method:
 
 
 def _assignment(name: str, value: str, *, frozen: bool) -> str:
-    return f"_object.__setattr__(self, {name!r}, {value})" if frozen else f"self.{name} = {value}"
+    return f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}"
 
 
 def _slot(cls: type, name: str) -> MemberDescriptorType | None:
@@ -230,7 +230,7 @@ def _comparison(relation: Callable[[Any, Any], Any]) -> Callable[[Any, object], 
 
 
 def _set_other(self: Any, name: str, value: object) -> None:
-    """`__setattr__` of every frozen class: only attributes that a class adds that is no dataclass itself change."""
+    """`__setattr__` of every frozen class. Objects of a class that is not a dataclass can have other attributes."""
     if _is_frozen(self, name):
         raise FrozenInstanceError(f"cannot assign to field {name!r}")
     super(_last_with("__setattr__", _set_other, self), self).__setattr__(name, value)
@@ -248,7 +248,7 @@ def _is_frozen(thing: Any, name: str) -> bool:
     return fields in vars(type(thing)) or name in getattr(thing, fields)
 
 
-def _last_with(name: str, method: _Method, thing: object) -> type:
+def _last_with(name: str, method: _Method, thing: object) -> Any:
     """The last class of an object that has the method: what the next one does is not of a dataclass."""
     return next(cls for cls in reversed(type(thing).__mro__) if vars(cls).get(name) is method)
 
