@@ -36,6 +36,12 @@ CHANGES_OF_CLASSES: dict[str, tuple[str, str]] = {
         "import collections\nP = collections.namedtuple('P', 'x y')\nF = P.x\n" + BODY + "F.__get__((1.0, 2.0))",
         "F = P.y",
     ),
+    "the docstring that a field has not": (
+        "import collections\nC = collections.namedtuple('C', 'x y')\nC.x.__doc__ = None\n"
+        + BODY
+        + "float(len(C.x.__doc__ or ''))",
+        "C.x.__doc__ = 'abc'",
+    ),
     "the docstring of a field": (
         "import collections\nP = collections.namedtuple('P', 'x y')\n" + BODY + "float(len(P.x.__doc__))",
         "P.x.__doc__ = 'a'",

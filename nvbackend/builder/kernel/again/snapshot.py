@@ -33,7 +33,7 @@ _OF_KINDS: dict[type, Callable[[Any], Any]] = {
     property: operator.attrgetter("fget", "fset", "fdel", "__doc__"),
     functools.cached_property: operator.attrgetter("func", "attrname"),
     **dict.fromkeys((staticmethod, classmethod), operator.attrgetter("__func__", "__dict__")),
-    FIELD: operator.attrgetter("__doc__"),
+    FIELD: lambda field: (field.__doc__,),
 }
 _FIXED = frozenset(
     {
