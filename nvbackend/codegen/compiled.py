@@ -37,8 +37,9 @@ class CompiledKernel(NotLoaded):
     `ir` is the IR before optimisation, `optimized_ir` the one that `ptx` was printed from; `cubin` is None where it
     was not assembled. `diagnostics` are warnings, `suppressed` what the kernel allows, `unknown` what was not judged.
     `timings` holds seconds by stage, and `cached` the stages whose result came from the cache, in their order.
-    `not_kept` is what the kernel's function reads that cannot be compared, so that each `compile()` builds it again;
-    empty where none need. None of these says anything about the kernel, so they stay out of comparisons.
+    `not_kept` is what the kernel's function reads that cannot be compared, or that the build changed, so that the next
+    `compile()` builds it again; empty where it need not. None of these says anything about the kernel, so they stay
+    out of comparisons.
     """
 
     signature: Signature

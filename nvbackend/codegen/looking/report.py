@@ -43,7 +43,7 @@ class ReportedKernel(BuiltKernel, Protocol):
 
     @property
     def not_kept(self) -> str:
-        """What makes each compile build the kernel again."""
+        """What makes the next compile build the kernel again."""
 
 
 def report(kernel: ReportedKernel) -> str:
@@ -129,7 +129,7 @@ def _times(kernel: ReportedKernel) -> Iterator[_Row]:
         yield stage, f"{seconds * 1000:8.1f} ms{', cached' if stage in kernel.cached else ''}"
     yield "together", f"{sum(kernel.timings.values()) * 1000:8.1f} ms"
     if kernel.not_kept:
-        yield "again", f"each compile() builds it again, as its function reads {kernel.not_kept}"
+        yield "again", f"the next compile() builds it again, as its function reads {kernel.not_kept}"
 
 
 def _extents(count: int, shape: Shape) -> str:

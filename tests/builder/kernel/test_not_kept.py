@@ -1,4 +1,4 @@
-"""Why each compile() of a definition builds its kernel again, where it does."""
+"""Why the next compile() of a definition builds its kernel again, where it does."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ NOT_KEPT = {
 
 
 @pytest.mark.parametrize("read", NOT_KEPT)
-def test_what_makes_each_compile_build_again_is_said(read: str, runs: Runs) -> None:
+def test_what_makes_the_next_compile_build_again_is_said(read: str, runs: Runs) -> None:
     definition = in_module(NOT_KEPT[read]).kernel
     first, second = compiled(definition), compiled(definition)
     assert (first.not_kept, second.not_kept) == (read, read)
     assert runs.count == (2 if read else 1)
     last = second.report().splitlines()[-1]
-    assert last.endswith(f"each compile() builds it again, as its function reads {read}" if read else "0.0 ms")
+    assert last.endswith(f"the next compile() builds it again, as its function reads {read}" if read else "0.0 ms")
     assert compiled(definition, cache=nvb.Cache.disabled()).not_kept == "", "that was asked for"
