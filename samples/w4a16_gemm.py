@@ -35,6 +35,7 @@ PACKED = 64 * PART // 8  # words of a warpgroup's part
 BIAS = 8  # the numbers are stored as 0 to 15
 MAGIC = 0x6400  # 1024 in f16, whose last bits count ones
 FEW_COLUMNS = 32  # up to so many it takes less time to multiply sums with factors than weights
+TOGETHER = 32  # rows of X up to which a tile has all of them: two tiles would read W twice for little
 OCTET = 8  # columns of Y^T in which a thread has four sums: two neighboring rows, two neighboring columns
 SHARED = 231_000  # bytes of a multiprocessor's shared memory
 REGISTERS = {1: 232, 2: 208}  # of the consumers' threads, by how many CTAs share a multiprocessor
@@ -306,7 +307,7 @@ def choice_of(columns: int, split: int, consumers: int = 2, ctas: int = 1) -> Ch
 
 def candidates(m: int) -> list[Choice]:
     """Tiles of all rows of X, up to 128, or of half of many, by how many CTAs share the depth and a multiprocessor."""
-    together = (m, -(-m // 2)) if m > FEW_COLUMNS else (m,)
+    together = (m, -(-m // 2)) if m > TOGETHER else (m,)
     fitting = [next((one for one in COLUMNS if rows <= one), COLUMNS[-1]) for rows in together]
     every = (choice_of(columns, split, *form) for columns, split, form in product(fitting, SPLITS, STEP))
     return list(dict.fromkeys(one for one in every if one.stages >= LEAST_STAGES))
