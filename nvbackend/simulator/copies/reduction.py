@@ -82,8 +82,8 @@ def _nan_as_it_is(after: Values, before: Values, operand: Values) -> Values:
     if after.dtype.itemsize == np.dtype(np.float64).itemsize:
         given = np.where(np.isnan(operand), operand, np.where(np.isnan(before), before, after))
         return np.where(np.isnan(after), given, after)
-    unsigned = np.dtype(f"u{after.dtype.itemsize}")
-    return np.where(np.isnan(after), (np.iinfo(unsigned).max >> np.ones(1, unsigned)).view(after.dtype), after)
+    signed = np.dtype(f"i{after.dtype.itemsize}")
+    return np.where(np.isnan(after), np.array([np.iinfo(signed).max], signed).view(after.dtype), after)
 
 
 def _sum_or_extreme(operation: str, left: Values, right: Values) -> Values:
