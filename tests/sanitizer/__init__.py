@@ -1,1 +1,1 @@
-"""Every kernel that can be chosen, at small shapes under compute-sanitizer: `python -m tests.sanitizer`."""
+"""The kernels that can be chosen, at small shapes under compute-sanitizer: `python -m tests.sanitizer`."""

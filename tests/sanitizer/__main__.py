@@ -1,4 +1,4 @@
-"""Run every kernel that can be chosen under compute-sanitizer: memory, races and barriers, at small shapes.
+"""Run the kernels that can be chosen under compute-sanitizer: memory, races and barriers, at small shapes.
 
 The status is 0 where all is clean, 1 where it is not or not all was reached, and 2 without a GPU or the sanitizer.
 """
