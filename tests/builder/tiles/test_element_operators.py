@@ -37,7 +37,7 @@ def test_an_operator_takes_its_operands_in_order(kind: str) -> None:
         rows, columns = acc.rows(lambda row: (row + 3).to(f32)), acc.columns(lambda column: (column + 5).to(f32))
         x = {"elements": acc.elements() + rows, "rows": rows, "columns": columns}[kind]
         y = x.map(lambda value: value * 0.375 - 9.3)
-        written = [x, y, *(form(x, y, 7.0) for form in FORMS)]
+        written = [x, y, *(form(x, y, 7.0) for form in FORMS), -x]
         if kind == "elements":
             written += [form(x, rows, 7.0) for form in FORMS[:4]]
             one, zero = k.const(1.0, f32), k.const(0.0, f32)
@@ -46,7 +46,7 @@ def test_an_operator_takes_its_operands_in_order(kind: str) -> None:
         changed = k.var(x) if kind != "elements" else None
         if changed is not None:
             changed.set(y)
-            written.append(changed.value)
+            written += [changed.value, -changed, changed.map(k.math.max, x)]
         counts.append((len(written), len(x)))
         for number, values in enumerate(written):
             for place, value in enumerate(values if kind == "elements" else [one for _, one in values.items()]):
@@ -57,14 +57,14 @@ def test_an_operator_takes_its_operands_in_order(kind: str) -> None:
     got = np.zeros((*shape, LANES), np.float32)
     nvb.runtime.load(compiled, device="simulator").launch(1, got)
     x, y = got[:2]
-    expected = [x, y, *(form(x, y, np.float32(7.0)) for form in FORMS)]
+    expected = [x, y, *(form(x, y, np.float32(7.0)) for form in FORMS), -x]
     if kind == "elements":
         held_rows = x - np.arange(LANES, dtype=np.float32)
         expected += [form(x, held_rows, None) for form in FORMS[:4]]
         expected += [op(x, other).astype(np.float32) for op in COMPARED for other in (y, np.float32(7.0), held_rows)]
         assert {0.0, 7.0} <= {*(x - held_rows).flat, *x.flat}  # each is equal to what it is compared with somewhere
     else:
-        expected.append(y)
+        expected += [y, -y, np.maximum(y, x)]
     assert len(np.unique(x)) > 1
     assert np.array_equal(got, np.array(expected))
 

@@ -61,6 +61,9 @@ class _Arithmetic(KnownAttributes, ABC):
     def __rtruediv__(self, other: Operand) -> AxisValues:
         return self._with(lambda a, b: b / a, other)
 
+    def __neg__(self) -> AxisValues:
+        return self._now().map(lambda value: -value)
+
 
 @user_facing
 class AxisValues(_Arithmetic):
@@ -179,6 +182,10 @@ class AxisVariable(_Arithmetic):
 
     def _now(self) -> AxisValues:
         return self.value
+
+    def map(self, function: Callable[..., Operand], *others: AxisValues | AxisVariable | Operand) -> AxisValues:
+        """`function` of each current value, and of those of `others`, as `AxisValues.map`. Raises elements.other."""
+        return self.value.map(function, *others)
 
     def set(self, values: AxisValues | AxisVariable | Operand) -> None:
         """Set all of them. Raises elements.other for values of another axis or tile, value.type."""
