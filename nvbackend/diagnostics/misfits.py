@@ -42,6 +42,8 @@ _OF_CLASSES = {
         for mma in ("TiledWgmma", "TiledTcgen05")
         for kind in ("Address", "Tensor", "TensorMapParameter")
     },
+    ("TileValues[...]", "tuple"): "loop over `for (row, column), value in values.items():`; a thread has only some "
+    "elements of the tile, and reads others in memory after store(tensor)",
     ("k.store_accumulator", "TileValues"): "store elements by values.store(k.tensor(address, layout))",
     ("k.store_accumulator", "TmemColumns"): "load them first: mma.load(columns).store(k.tensor(address, layout))",
     **{
@@ -60,6 +62,7 @@ _OF_PARAMETERS = {
     ),
 }
 """By the call and the parameter, or the parameter of any call."""
+_OF_TILES = ("TileValues", "AxisValues", "AxisVariable")
 _COUNTED = ("k.shared", "k.shared_static")
 _LAUNCHES = ("LoadedKernel.launch", "LoadedKernel.prepare")
 _IN_ORDER = (
@@ -118,8 +121,7 @@ def _meant(value: object, wanted: list[str]) -> str:
         named = value if isinstance(value, str) else getattr(value, "__name__", "")
         return f"use {name}" if (name := element_name(named)) else ""
     if any("Operand" in kind for kind in wanted):
-        is_of_tile = type(value).__name__ in ("TileValues", "AxisValues")
-        return "compute it of each element, .map(lambda value: ...)" if is_of_tile else ""
+        return "compute it of each element, .map(lambda value: ...)" if type(value).__name__ in _OF_TILES else ""
     if not {"AnyLayout", "Layout"}.isdisjoint(wanted) and isinstance(value, (tuple, list)):
         return "use nvb.layout.Layout(shape, stride)"
     if "Target" in wanted and isinstance(value, str):
@@ -142,7 +144,15 @@ def of_argument(call: str, parameter: str, value: object) -> str:
     if parameter == "shape" and len(extents) == len("mnk"):
         written = "".join(f"{axis}{size}" for axis, size in zip("mnk", extents, strict=True))
         return f'write the shape as a text: "{written}"'
-    return _OF_CLASSES.get((call, type(value).__name__), "")
+    return _OF_CLASSES.get((call, type(value).__name__), _of_tile(call) if type(value).__name__ in _OF_TILES else "")
+
+
+def _of_tile(call: str) -> str:
+    """For a call that takes one value."""
+    if call == "k.select":
+        return "choose for each element: condition.map(k.select, yes, no), where condition is of the tile, too"
+    each = f"compute it of each element: x.map({call}), with the other arguments after it: x.map({call}, y)"
+    return each if call.startswith("k.math.") else ""
 
 
 def of_form(call: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
@@ -152,6 +162,8 @@ def of_form(call: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         return f'call it as nvb.kernel("{target}", threads=128), with the number of threads of a CTA'
     if call == "k.pipeline":
         return _TILES
+    if call == "k.shared_tile" and (len(args) > 1 or not {"stages", "count"}.isdisjoint(kwargs)):
+        return "make several tiles by tiles = k.shared_tiles(layout, count), and take one: tiles.at(index)"
     if call in _LAUNCHES and not kwargs.keys().isdisjoint(_OF_A_CTA):
         return _BY_DEFINITION
     if kwargs:

@@ -89,6 +89,7 @@ PLACE = ": address[index] is what is in memory there; its address is address + i
 HINTS = [
     (_of("TileValues"), "Operand", ELEMENTWISE),
     (_of("AxisValues"), "Operand | None", ELEMENTWISE),
+    (_of("AxisVariable"), "Operand", ELEMENTWISE),
     (_of("TileValues"), "int", ""),
     (_of("Tensor"), "Operand", ""),
     ([3], "Operand", ""),

@@ -56,3 +56,40 @@ def test_what_a_call_passes_on_is_named_as_the_user_gave_it(call: Callable[..., 
     found = caught.value.diagnostics[0]
     assert says in found.message
     assert fix in found.fix
+
+
+def _elements(k: nvb.KernelBuilder) -> nvb.TileValues:
+    return k.wgmma.accumulator(16).elements()
+
+
+@pytest.mark.parametrize(
+    ("call", "says", "fix"),
+    [
+        (lambda k, out, a: k.math.max(_elements(k), 0.0), "left must be a value", "x.map(k.math.max, y)"),
+        (lambda k, out, a: k.math.max(0.0, k.var(_elements(k).rows(0.0))), "right must be", "x.map(k.math.max, y)"),
+        (
+            lambda k, out, a: k.select(_elements(k) > 0.0, *2 * [_elements(k)]),
+            "condition must be",
+            "condition.map(k.select, yes, no)",
+        ),
+        (lambda k, out, a: _elements(k)[0, 0], "index must be int | slice", "for (row, column), value in"),
+        (lambda k, out, a: _elements(k).columns(out), "value is an address", "columns(lambda column: address[column])"),
+        (lambda k, out, a: _elements(k).rows(out), "value is an address", "rows(lambda row: address[row])"),
+        (
+            lambda k, out, a: _elements(k) + k.tensor(out, nvb.layout.Layout((64, 16), (16, 1))),
+            "<tensor of s32",
+            "compute by values.load(tensor)",
+        ),
+        (
+            lambda k, out, a: k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64), stages=2),
+            "unexpected keyword argument 'stages'",
+            "k.shared_tiles(layout, count)",
+        ),
+    ],
+)
+def test_what_tiles_are_not_says_what_they_are(call: Callable[..., object], says: str, fix: str) -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        call(*builder())
+    found = caught.value.diagnostics[0]
+    assert says in found.message
+    assert fix in found.fix

@@ -28,11 +28,16 @@ _DECLARE_MEMORY = (
 )
 _IN_A_TABLE = (
     "make a table of the kernel, table = k.constant.array(numbers, nvb.f32), and read table[index]; keep what the "
-    "kernel also writes in k.shared, and choose between two values by k.select"
+    "kernel also writes in k.shared, and choose between two values by k.select; equal tiles are "
+    "k.shared_tiles(layout, count).at(index)"
 )
 _INSTEAD = {
     "'Accumulator' object does not support item": "set all registers: acc.set([...]), or acc.fill(0.0)",
     "'TileValues' object does not support item": "make others by .map or .where, and write them back by acc.set",
+    **dict.fromkeys(
+        ("'TileValues' object is not callable", "'AxisValues' object is not callable"),
+        "leave the parentheses out: these are the values, and no function gives them",
+    ),
     **dict.fromkeys(("'TileValues'", "'AxisValues'"), "compute it of each value: .map(lambda value: ...)"),
     "operand type(s) for @": "multiply tiles of matrices by k.tiled_mma, and numbers by *",
     "len()": "give the length as a parameter of its own, or as a constant of the build",

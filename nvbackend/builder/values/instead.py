@@ -14,7 +14,7 @@ _USUAL = "pass a value of this kernel, a variable, or a Python number"
 _OPERATIONS = ("add", "mul", "min", "max", "and", "or", "xor")
 _BY_CLASS = {
     **dict.fromkeys(
-        ("TileValues", "AxisValues", "Accumulator", "RegisterTensor"),
+        ("TileValues", "AxisValues", "AxisVariable", "Accumulator", "RegisterTensor"),
         "compute it of each element: .map(lambda value: ...)",
     ),
     **dict.fromkeys(
@@ -22,6 +22,8 @@ _BY_CLASS = {
         "pass one value; a call that takes several has them one by one: store(*values); [k.var(x) for x in values] "
         "makes a variable of each",
     ),
+    "Tensor": "read an element, tensor[row, column]; with the elements that a thread has of a tile compute by "
+    "values.load(tensor)",
     "Address": "read what is there, address[0] or address[index]; to move it, keep an offset in a variable: x + offset",
 }
 """For classes of the tiles and of memory, which are above, and for Python's."""

@@ -16,6 +16,7 @@ _CHOICE = (
 _WHILE = "`with k.loop():` and, in it, `k.break_if(condition)` with the condition that ends the loop"
 _ASSERT = "`k.assert_(condition, text)`, which is checked when the kernel runs"
 _CHAIN = "`(a < b) & (b < c)` instead of a < b < c"
+_BINDS = "`(a < b) & (c < d)`, each comparison in parentheses: & and | bind before < and >"
 _LOGIC = "`&`, `|` and `~` instead of and, or, not, with parentheses: `(a < b) & (c < d)`"
 _AMONG = "`(a == b) | (a == c)` instead of a in (b, c)"
 _EXTREMES = "`k.math.max` and `k.math.min` instead of max and min"
@@ -50,8 +51,14 @@ def _advice(node: ast.AST) -> str:
         return _EXTREMES if isinstance(node.func, ast.Name) and node.func.id in ("max", "min") else ""
     if isinstance(node, ast.Compare):
         is_among = any(isinstance(operator, (ast.In, ast.NotIn)) for operator in node.ops)
-        return _AMONG if is_among else _CHAIN if len(node.ops) > 1 else ""
+        return _AMONG if is_among else _of_chain(node) if len(node.ops) > 1 else ""
     return _FORMS.get(type(node), "")
+
+
+def _of_chain(node: ast.Compare) -> str:
+    inner = node.comparators[:-1]  # where `a < b & c < d` has its &
+    is_logic = any(isinstance(each, ast.BinOp) and isinstance(each.op, (ast.BitAnd, ast.BitOr)) for each in inner)
+    return _BINDS if is_logic else _CHAIN
 
 
 _FORMS: dict[type[ast.AST], str] = {

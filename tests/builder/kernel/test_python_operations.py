@@ -44,7 +44,15 @@ OPERATIONS: dict[str, tuple[str, Callable[[Any, Any], object]]] = {
         "'TileValues' object does not support item",
         lambda k, x: operator.setitem(k.wgmma.accumulator(16).elements(), 0, 1.0),
     ),
-    "negative of elements": ("'TileValues'", lambda k, x: -k.wgmma.accumulator(16).elements()),
+    "power of elements": ("'TileValues'", lambda k, x: k.wgmma.accumulator(16).elements() ** 2),
+    "call of elements": (
+        "'TileValues' object is not callable",
+        lambda k, x: k.wgmma.accumulator(16).elements()(),
+    ),
+    "call of a value for each row": (
+        "'AxisValues' object is not callable",
+        lambda k, x: k.wgmma.accumulator(16).rows(1.0)(),
+    ),
     "NumPy's function of elements": ("'TileValues'", lambda k, x: np.exp(k.wgmma.accumulator(16).elements())),
     "power of a value for each row": ("'AxisValues'", lambda k, x: k.wgmma.accumulator(16).rows(1.0) ** 2),
     "matrix product": ("operand type(s) for @", lambda k, x: x[0] @ x[1]),

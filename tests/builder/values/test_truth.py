@@ -80,6 +80,10 @@ def _chain(k, x, n):
     x[0] = k.select(0 < n < 5, 1.0, 2.0)
 
 
+def _unparenthesised(k, x, n):
+    x[0] = k.select(n > 0 & n < 5, 1.0, 2.0)
+
+
 def _extreme(k, x, n):
     x[0] = max(x[0], 0.0)
 
@@ -106,9 +110,9 @@ def _part_of_a_statement(k, x, n):
     )
 
 
-IF, CHOICE, WHILE, ASSERT, LOGIC, CHAIN, EXTREMES = (
+IF, CHOICE, WHILE, ASSERT, LOGIC, CHAIN, EXTREMES, BINDS = ALL = (
     *("with k.if_(condition):`, or", "which computes both", "k.loop()", "k.assert_(condition, text)"),
-    *("instead of and, or, not", "instead of a < b < c", "k.math.max"),
+    *("instead of and, or, not", "instead of a < b < c", "k.math.max", "each comparison in parentheses"),
 )
 FORMS = [
     (_if, _if_instead, {IF}),
@@ -119,6 +123,7 @@ FORMS = [
     (_and, _and_instead, {LOGIC}),
     (_not, _not_instead, {LOGIC}),
     (_chain, _and_instead, {CHAIN}),
+    (_unparenthesised, _and_instead, {BINDS}),
     (_extreme, _extreme_instead, {EXTREMES}),
     (_if_and, _if_and_instead, {IF, LOGIC}),
     (_part_of_a_statement, _choice_instead, {IF, WHILE, LOGIC, EXTREMES}),
@@ -139,5 +144,5 @@ def test_the_fix_is_for_what_the_line_has(wrong: Body, right: Body, uses: set[st
         build(wrong)
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.rule_id == "value.truth"
-    assert {part for part in (IF, CHOICE, WHILE, ASSERT, LOGIC, CHAIN, EXTREMES) if part in diagnostic.fix} == uses
+    assert {part for part in ALL if part in diagnostic.fix} == uses
     build(right)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, overload
 
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.ops.combine import Operation, combining
 from nvbackend.builder.tiles.axpby import Axpby
 from nvbackend.builder.tiles.coordinates import Inside
@@ -21,6 +22,7 @@ from nvbackend.builder.values.entries import Entries
 from nvbackend.builder.values.truth import refuse_truth
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import run_callback, user_facing
+from nvbackend.diagnostics.arguments import ARGUMENT
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.layout import Layout
 
@@ -162,6 +164,9 @@ class TileValues(KnownAttributes, Entries[Value]):
     def __rtruediv__(self, other: Other) -> TileValues:
         return self.map(lambda a, b: b / a, other)
 
+    def __neg__(self) -> TileValues:
+        return self.map(lambda value: -value)
+
     def __lt__(self, other: Other) -> TileValues:
         return self.map(lambda a, b: a < b, other)
 
@@ -279,4 +284,8 @@ def axis_values(held: Held, axis: int, value: Operand | Callable[[Value], Operan
         call = f"TileValues.{AXES[axis]}s"
         made = [as_value(held.core, run_callback(call, value, index)) for index in held.indices(axis)]
         return AxisValues(held, axis, made)
+    if isinstance(value, Address):
+        name = AXES[axis]
+        advice = f"read the number of each {name}: {name}s(lambda {name}: address[{name}])"
+        ARGUMENT.fail(call=f"TileValues.{name}s", problem="value is an address", advice=advice)
     return AxisValues(held, axis, [as_value(held.core, value)] * len(held.ownership.along(axis)))
