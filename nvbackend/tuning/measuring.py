@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, Future, as_completed
 from functools import partial
@@ -136,13 +137,23 @@ def built(
         futures: dict[Future[CompiledKernel], str] = {}
         try:
             for name, definition in candidates.items():
-                futures[run_callback(CALL, executor.submit, definition.compile, by_name=options)] = name
+                futures[_submitted(executor, definition, options)] = name
             for future in as_completed(futures):
                 take(futures[future], future.result)
         finally:
             for future in futures:
                 future.cancel()
     return in_order(candidates, compiled), in_order(candidates, failed)
+
+
+def _submitted(executor: Executor, definition: KernelDefinition, options: Mapping[str, Any]) -> Future[CompiledKernel]:
+    """The compilation in the executor. Raises call.argument for one that is closed or whose workers have died."""
+    try:
+        return executor.submit(definition.compile, **options)
+    except RuntimeError as error:
+        problem = f"executor takes no work: {error}"
+        advice = "pass an open one, which stays open until tune returns: `with ThreadPoolExecutor() as executor:`"
+        ARGUMENT.fail(call=CALL, problem=problem, advice=advice)
 
 
 def in_order(candidates: Iterable[str], outcomes: Mapping[str, _Outcome]) -> dict[str, _Outcome]:
@@ -158,7 +169,8 @@ def _truth(name: str, result: object) -> bool:
         truth = None
     if truth is None:
         advice = "let check return True or False, as numpy.allclose does"
-        ARGUMENT.fail(call=CALL, problem=f"check({name!r}) gives {printed(result)}", advice=advice)
+        text = " ".join(reprlib.repr(result).split())  # an array may be large
+        ARGUMENT.fail(call=CALL, problem=f"check({name!r}) gives {text}", advice=advice)
     return truth
 
 

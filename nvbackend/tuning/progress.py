@@ -42,8 +42,12 @@ class Steps:
         self.say(what, self._total - self._done)
 
     def _write(self, text: str) -> None:
-        """In the place of the text before. A program without a console has no standard error."""
-        if sys.stderr is not None:
+        """On a terminal in the place of the text before. A program without a console has no standard error."""
+        if sys.stderr is None:
+            return
+        if sys.stderr.isatty():
             sys.stderr.write(f"\r{text:<{self._width}}")
-            sys.stderr.flush()
             self._width = len(text)
+        else:
+            sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()

@@ -47,6 +47,20 @@ class Tuned:
 
     __repr__ = short_repr
 
+    def report(self) -> str:
+        """A line for each candidate: the medians in milliseconds, the best first, and why the others failed."""
+        ranked = sorted(self.timings.items(), key=lambda item: item[1].median)
+        least = ranked[0][1].median
+        width = max(map(len, (*self.timings, *self.failed)))
+        lines = [f"{self.best} is the best{'' if self.measured else ', as measured before'}"]
+        for name, timing in ranked:
+            ratio = f", {timing.median / least:.2f} times the least" if timing.median > least > 0 else ""
+            lines.append(f"  {name:<{width}}  {timing.median:.4g} ms{ratio}")
+        for name, error in self.failed.items():
+            first = error.diagnostics[0]
+            lines.append(f"  {name:<{width}}  {first.rule_id}: {first.message}")
+        return "\n".join(lines)
+
 
 @user_facing
 def tune(

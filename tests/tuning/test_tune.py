@@ -212,7 +212,26 @@ def test_progress_is_told_of_each_step() -> None:
     ]
 
 
-def test_progress_is_a_line_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_has_a_line_for_each_candidate() -> None:
+    bench = Bench()
+    tuned = bench.tune({**costing(slow=5.0, fast=2.0, unbuilt=-1.0), "wrong": fill.with_(value=3.0)})
+    first, *lines = tuned.report().split("\n")
+    assert first == "fast is the best"
+    assert lines[:2] == ["  fast     2 ms", "  slow     5 ms, 2.50 times the least"]
+    assert [line.split()[:2] for line in lines[2:]] == [
+        [name, f"{error.diagnostics[0].rule_id}:"] for name, error in tuned.failed.items()
+    ]
+
+
+def test_progress_on_standard_error_has_a_line_for_each_step(capsys: pytest.CaptureFixture[str]) -> None:
+    Bench().tune(costing(a=1.0), progress=True)
+    assert capsys.readouterr() == ("", "1 of 3: a is compiled\n2 of 3: a runs\n3 of 3: a is the best\n")
+
+
+def test_progress_on_a_terminal_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     Bench().tune(costing(a=1.0), progress=True)
     out, line = capsys.readouterr()
     assert out == ""
@@ -273,6 +292,25 @@ def test_wrong_arguments(wrong: dict[str, Any]) -> None:
     with pytest.raises(nvb.DiagnosticError) as caught:
         Bench().tune({"a": fill}, **wrong)
     assert [diagnostic.rule_id for diagnostic in caught.value.diagnostics] == ["call.argument"]
+
+
+def test_a_large_result_of_a_check_is_cut() -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        Bench().tune({"a": fill}, check=lambda name: np.ones((40, 40), bool))
+    (diagnostic,) = caught.value.diagnostics
+    assert "check('a') gives array([[ True" in diagnostic.message
+    assert len(diagnostic.message) < 100 and "\n" not in diagnostic.message
+
+
+def test_an_executor_that_is_closed() -> None:
+    with ThreadPoolExecutor(1) as executor:
+        pass
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        Bench().tune({"a": fill}, executor=executor)
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.rule_id == "call.argument"
+    assert "executor takes no work: cannot schedule new futures after shutdown" in diagnostic.message
+    assert "stays open until tune returns" in diagnostic.fix
 
 
 @pytest.mark.parametrize("wrong", [{"rounds": 0}, {"repeats": 0}, {"warmup": -1}])
