@@ -25,6 +25,8 @@ BROKEN_PIPE = 141
 """Exit status when the reader has gone: that of a program ended by SIGPIPE."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C: that of a program ended by SIGINT."""
+COMMAND = "COMMAND"
+"""What the usage calls the name of a command."""
 COMMANDS = (build, catalogue, targets, explain, draw, simulate, lint, decode, encode)
 
 
@@ -32,6 +34,7 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """A wrong command line fails with a diagnostic, like everything else."""
         more = f"; {self.prog} --help explains it" if " " in self.prog else ""
+        more += f"; {COMMAND} is one of {_names()}" if message.endswith(f"required: {COMMAND}") else ""
         USAGE.fail(problem=f"{message}{_meant(message)}", usage=" ".join(self.format_usage().split()) + more)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -41,6 +44,11 @@ class _Parser(argparse.ArgumentParser):
             near = misspelt(unknown[0].partition("=")[0], self._option_string_actions)
             self.error(f"unrecognized arguments: {' '.join(unknown)}{_question(near)}")
         return parsed, unknown
+
+
+def _names() -> str:
+    """The commands: the usage does not name them."""
+    return ", ".join(command.__name__.rpartition(".")[2] for command in COMMANDS)
 
 
 def _meant(message: str) -> str:
@@ -76,7 +84,7 @@ def parser() -> argparse.ArgumentParser:
     whole.add_argument(
         "--print-completion", choices=("bash", "zsh", "tcsh"), action=_Completion, help="print a completion script"
     )
-    commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = whole.add_subparsers(title="commands", metavar=COMMAND, required=True)
     for command in COMMANDS:
         command.add_to(commands)
     return whole

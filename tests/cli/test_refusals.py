@@ -62,6 +62,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "'add.s32' is not the spelling of an instruction that nvbackend knows",
             f"use one of add.sat.s32, add.rz.f32, add.rp.f32, add.rn.f32, add.rm.f32; {WITHOUT_ROW}",
         ),
+        (
+            [],
+            "the following arguments are required: COMMAND",
+            "usage: nvbackend [-h] [--version] [--print-completion {bash,zsh,tcsh}] COMMAND ...; COMMAND is one of",
+        ),
         (["lint"], "the following arguments are required: FILE", USAGE_OF_LINT),
         (["simulate", "empty.ptx"], "empty.ptx has no kernel", "name a file of PTX with an .entry"),
         (["simulate", "none.ptx"], "none.ptx cannot be read: No such file or directory", "name a file of PTX"),
