@@ -58,7 +58,8 @@ ADDRESS = Rule(
 INNER_STRIDE = Rule(
     id="tensor-map.inner-stride",
     message="tensor map {name}: innermost elements are {stride} bytes apart, an element has {expected}",
-    fix="pass an array whose innermost dimension is contiguous (a copy, or the transposed kernel)",
+    fix="pass an array whose innermost dimension is contiguous: a copy; or the array as it lies in memory, such as "
+    "array.T, with the axes of the box exchanged",
     why="A tensor map has no stride for its innermost dimension: TMA would copy other elements.",
     reference=REFERENCE,
 )
@@ -152,6 +153,7 @@ def _array_faults(
     strides = _plain_strides(array)
     if strides and strides[-1] != array.item_bytes:
         yield INNER_STRIDE.diagnose(name=name, stride=strides[-1], expected=array.item_bytes)
+        return  # in an array without this mistake the other strides are others
     for dimension, stride in enumerate(strides[:-1]):
         if stride % ALIGNMENT or not 0 < stride < STRIDE_LIMIT:
             yield STRIDE.diagnose(
