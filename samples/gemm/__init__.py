@@ -1,1 +1,1 @@
-"""C = A @ B^T in f16 on Hopper for any shape: four kernels with build-time constants, and a model that chooses."""
+"""C = A @ B^T in f16 on Hopper for any shape: five kernels with build-time constants, and a model that chooses."""

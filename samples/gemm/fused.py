@@ -4,6 +4,8 @@ An epilogue is a function of the sums, a tile of f32 (s32 of integers) that lies
 for, a `Given`: a number for each row of D, one for each column, a matrix of D's shape, alpha and beta. What it does not
 ask for is not loaded. It sees a part of D or of D^T: 64 rows of a tile. Sums outside of the matrix are zeros, or those
 of its last row or column again.
+In a program, `one = choose(m, n, depth, epilogue)` chooses the tile, `loaded = nvb.runtime.load(one.kernel.compile())`
+builds its kernel, and `launch(loaded, one.tile, (a, b, d), (rows, columns, residual), alpha, beta, depth)` runs it.
 `python -m samples.gemm.fused [EPILOGUE] M N K` runs one of EPILOGUES for any sizes: `wide` multiplies where TMA loads A
 and B and stores D, and `unaligned` elsewhere.
 """
@@ -20,11 +22,15 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 import nvbackend as nvb
 from nvbackend import Major, e4m3, f16, f32, i32, i64
 from nvbackend.layout import Layout
-from samples.gemm import unaligned
 from samples.gemm.choice import K_MAJOR, check, check_copied, fits, for_tma, stored_so, unaligned_ones, wide_ones
 from samples.gemm.forms import Form, operands_of
 from samples.gemm.model import microseconds
-from samples.gemm.unaligned import TMA, Unaligned
+from samples.gemm.unaligned import TMA, Columns, Depth, Unaligned
+from samples.gemm.unaligned import A as CopiedA
+from samples.gemm.unaligned import B as CopiedB
+from samples.gemm.unaligned import C as CopiedD
+from samples.gemm.unaligned import Place as PlaceOfPart
+from samples.gemm.unaligned import products as products_of_copied
 from samples.gemm.wide import A, B, C, Extent, Wide, products
 from samples.problem import Problem
 from samples.problem import main as solve
@@ -153,17 +159,17 @@ def fused(
 @nvb.kernel("sm_90a", threads=lambda producers, consumers: 128 * (producers + consumers), min_ctas=1)
 def fused_unaligned(
     k: nvb.KernelBuilder,
-    a: unaligned.A,
-    b: unaligned.B,
-    d: unaligned.C,
+    a: CopiedA,
+    b: CopiedB,
+    d: CopiedD,
     of_rows: Vector,
     of_columns: Vector,
     residual: Matrix,
     alpha: f32,
     beta: f32,
     m: Extent,
-    n: unaligned.Columns,
-    depth: unaligned.Depth,
+    n: Columns,
+    depth: Depth,
     *,
     epilogue: Epilogue,
     operand: nvb.ElementType = f16,
@@ -180,12 +186,12 @@ def fused_unaligned(
     """The constants are those of `unaligned`, and the epilogue."""
     one = Unaligned(columns, producers, consumers, stages, width, together, operand, result, group, swapped)
 
-    def finish(acc: nvb.Accumulator, part: nvb.Operand, at: unaligned.Place) -> nvb.TileValues:
+    def finish(acc: nvb.Accumulator, part: nvb.Operand, at: PlaceOfPart) -> nvb.TileValues:
         sums, in_d = acc.elements(part), at[::-1] if swapped else at
         vectors, extents = (of_rows, of_columns), (m, n)
         return finished(epilogue, Given(k, sums, alpha, beta, vectors, residual, in_d, extents, swapped, together))
 
-    unaligned.products(k, (a, b, d), (m, n), depth, one, finish)
+    products_of_copied(k, (a, b, d), (m, n), depth, one, finish)
 
 
 def biased_gelu(sums: nvb.TileValues, given: Given) -> nvb.TileValues:
