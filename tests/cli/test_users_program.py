@@ -101,3 +101,23 @@ def test_a_mistake_of_a_kernel_without_a_place_is_told_without_one(tmp_path: Pat
     status, _ = built(tmp_path, body, before=before)
     assert status == 2
     assert capsys.readouterr().err == "error[own.odd]: it is odd\n  fix: add one\n  see: none\n"
+
+
+@pytest.mark.parametrize("init", ["", "from .kernels import scale\n"], ids=["empty", "imports it"])
+def test_a_file_with_relative_imports_is_of_its_package(tmp_path: Path, capsys: Printed, init: str) -> None:
+    """In a folder inside of the package, too; the package's __init__ may import the file."""
+    package, name = tmp_path / f"of_{len(init)}", "scale"
+    for folder, text in ((package, init), (package / "inner", "")):
+        folder.mkdir()
+        (folder / "__init__.py").write_text(text)
+    (package / "sizes.py").write_text("FACTOR = 3.0\n")
+    kernel = f'@nvb.kernel("sm_80", threads=32)\ndef {name}(k, x: nvb.Pointer[f32]):\n    x[0] = FACTOR\n'
+    for file, relative in ((package / "kernels.py", ".sizes"), (package / "inner" / "deep.py", "..sizes")):
+        file.write_text(f"from {relative} import FACTOR\n{HEAD}{kernel}")
+        assert main(["build", f"{file}:{name}", "--show", "ptx", "--plain"]) == 0
+        assert f".entry {name}" in capsys.readouterr().out
+
+
+def test_a_relative_import_without_a_package_is_the_users_mistake(tmp_path: Path, capsys: Printed) -> None:
+    status, _ = built(tmp_path, "pass", before="from .sizes import FACTOR\n")
+    assert (status, "ImportError: attempted relative import" in capsys.readouterr().err) == (1, True)

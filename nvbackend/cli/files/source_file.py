@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import importlib
 import importlib.util
 import os
 import sys
@@ -99,23 +101,47 @@ def fail(problem: str, fix: str) -> NoReturn:
 
 
 def _run(path: Path) -> Any:
-    """The module of a file, run once under its own name, with its folder and the current one on the search path."""
-    name = path.stem
+    """The module of a file, run once under its own name, with its folder and the current one on the search path.
+
+    A file with relative imports runs as a module of its package.
+    """
+    name, above = _in_package(path) if _imports_relatively(path) else (path.stem, [])
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
         fail(f"{path} is not a file", "name a Python file that is there")
     module = importlib.util.module_from_spec(spec)
-    before, known = list(sys.path), sys.modules.get(name)
-    sys.path[:0] = [str(path.resolve().parent), os.getcwd()]
-    sys.modules[name] = module
+    before, known = list(sys.path), None
+    sys.path[:0] = [str(path.resolve().parent), *above, os.getcwd()]
     try:
         with users_program(path):
+            if above:
+                importlib.import_module(name.rpartition(".")[0])  # which may import the file, too
+            known = sys.modules.get(name)
+            sys.modules[name] = module
             spec.loader.exec_module(module)
     finally:
         sys.path[:] = before
         if known is not None:
             sys.modules[name] = known
     return module
+
+
+def _imports_relatively(path: Path) -> bool:
+    """Whether `from .x import y` is in the file; what is wrong with its text is said when it runs."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return False
+    return any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(tree))
+
+
+def _in_package(path: Path) -> tuple[str, list[str]]:
+    """The name of a file's module in the packages around it, and the folder from which they are imported, if any."""
+    names, folder = [path.stem], path.resolve().parent
+    while (folder / "__init__.py").is_file():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    return ".".join(names), [str(folder)] * (len(names) > 1)
 
 
 def _line_of(error: BaseException, path: Path) -> str:
