@@ -1,7 +1,8 @@
 """`nvbackend explain`: say what an instruction does and needs, how the analyses see it, and which thread holds what.
 
 All forms of one spelling are shown on one page, and so are all spellings of an opcode. FILE.ptx:LINE names the
-instruction of that line, with its operands. For a rule's id, or the first line of a diagnostic, show the rule.
+instruction of that line, with its operands. For a rule's id, or the first line of a diagnostic, show the rule; for a
+call of nvbackend, such as k.tma.load, its arguments and what it does.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nvbackend.cli import rules
+from nvbackend.cli.explaining.calls import call_data, call_named, explained_call
 from nvbackend.cli.explaining.data import as_json, line_data, rows_data
 from nvbackend.cli.explaining.line import explained_line, line_named
 from nvbackend.cli.explaining.opcode import explained_opcode
@@ -56,10 +58,13 @@ def add_to(commands: Commands) -> None:
     """The command's arguments."""
     parser = commands.add_parser("explain", help="explain one instruction or rule", description=__doc__)
     parser.add_argument(
-        "spelling", help="the PTX spelling with all qualifiers; operands may follow; or FILE.ptx:LINE, or a rule's id"
+        "spelling",
+        help="the PTX spelling with all qualifiers; operands may follow; or FILE.ptx:LINE, a rule's id, or a call",
     )
     parser.add_argument("--target", metavar="T", help="also say whether this target has it, such as sm_90a")
-    parser.add_argument("--json", action="store_true", help="print a JSON object: rows, a rule, or instructions")
+    parser.add_argument(
+        "--json", action="store_true", help="print a JSON object: rows, a rule, instructions, or a call"
+    )
     add_option(parser)
     add_rules_option(parser)
     parser.set_defaults(run=run)
@@ -74,6 +79,9 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
             yield as_json({"instructions": line_data(*place, target, own_rows(arguments.rows))})
         else:
             yield from explained_line(*place, target, own_rows(arguments.rows))
+        return
+    if (call := call_named(arguments.spelling)) is not None:
+        yield from [as_json({"call": call_data(call)})] if arguments.json else explained_call(call)
         return
     others = own_rows(arguments.rows)
     try:
@@ -129,9 +137,6 @@ def rows_spelled(text: str, others: Iterable[Row] = (), kind: str = "the spellin
     every = [*others, *every_row()]
     rows = [row for row in every if row.ptx == wanted]
     if not rows:
-        if wanted.startswith(("k.", "nvb.")):
-            near = f"docs/api.md, which lists the calls, or in Python help({wanted.partition('(')[0]})"
-            rules.UNKNOWN_SPELLING.fail(given=wanted, kind=kind, nearest=near)
         near = (
             _of_opcode(wanted) or ", ".join(nearest(wanted, sorted({row.ptx for row in every}))) or _of_family(wanted)
         )

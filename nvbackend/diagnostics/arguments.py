@@ -393,13 +393,7 @@ def _of_package(function: Callable[..., Any]) -> str:
 def _diagnose(name: str, problem: str, signature: inspect.Signature, advice: str = "") -> Diagnostic:
     if advice:
         return ARGUMENT.diagnose(call=name, problem=problem, advice=advice)
-    without_quotes = [
-        parameter.replace(annotation=_Plain(parameter.annotation)) for parameter in signature.parameters.values()
-    ]
-    written = signature.replace(
-        parameters=[parameter for parameter in without_quotes if parameter.name not in _BOUND],
-        return_annotation=inspect.Signature.empty,
-    )
+    written = as_written(signature).replace(return_annotation=inspect.Signature.empty)
     if name.endswith(_INDEX):
         advice = f"write {name.removesuffix(_INDEX)}[index], with {str(written)[1:-1]}"
     elif name.endswith(_OPERATOR):
@@ -407,6 +401,16 @@ def _diagnose(name: str, problem: str, signature: inspect.Signature, advice: str
     else:
         advice = f"call it as {name}{written}"
     return ARGUMENT.diagnose(call=name, problem=problem, advice=advice)
+
+
+def as_written(signature: inspect.Signature) -> inspect.Signature:
+    """The signature of a call, whose text has annotations without quotes, and no `self`."""
+    plain = [each.replace(annotation=_Plain(each.annotation)) for each in signature.parameters.values()]
+    returned = signature.return_annotation
+    return signature.replace(
+        parameters=[each for each in plain if each.name not in _BOUND],
+        return_annotation=_Plain(returned) if isinstance(returned, str) else returned,
+    )
 
 
 class _Plain:

@@ -74,13 +74,6 @@ def test_the_nearest_rules_are_named(text: str, nearest: str, module: str, capsy
     assert re.search(rf"fix: use (one of )?{re.escape(nearest)}(, |\n)", said)
 
 
-@pytest.mark.parametrize("call", ["k.tma.load", "k.tma.load(tile, a, (0, 0), full)", "nvb.Pointer"])
-def test_a_call_of_the_builder_is_sent_to_its_help(call: str, capsys: pytest.CaptureFixture[str]) -> None:
-    status, said = printed(capsys, "explain", call)
-    assert status != 0
-    assert f"use docs/api.md, which lists the calls, or in Python help({call.partition('(')[0]})" in said
-
-
 def test_an_opcode_itself_comes_before_longer_ones(capsys: pytest.CaptureFixture[str]) -> None:
     heads = [line for line in printed(capsys, "explain", "cp.async")[1].splitlines() if line.startswith("cp.async")]
     assert heads[:2] == ["cp.async", "cp.async.bulk.prefetch.tensor"]
