@@ -46,7 +46,7 @@ OVERWRITTEN = Rule(
 ARRIVALS = Rule(
     id="mbarrier.arrivals",
     message="a phase of {barrier} counts {count}, and the kernel's arrivals are {arrivals}",
-    fix="let {enough}; or let it count {total}: where you initialise it yourself, or, of the empty mbarriers of a "
+    fix="let {enough}; or let it count {total}: by arrivals= of k.mbarrier.array, or, of the empty mbarriers of a "
     "ring, by consumers= of k.pipeline",
     why="A phase completes too late, never, or several times while others wait for one: a hang, or stale data.",
     reference=f"{PTX_MBARRIER} (mbarrier.init, phase completion)",
