@@ -1,4 +1,4 @@
-"""Waits that may come too late.
+"""Waits that may come too late, and arrivals that may come too early.
 
 A parity tells a phase from the next one alone. A warp that waits for a phase must have passed before the phase after it
 completes: then the parity is as before, and the wait hangs. So each wait comes before one of the arrivals of the next
@@ -8,6 +8,10 @@ said of waits that these may order.
 A counter that is polled until it is one certain number must not count on before everybody has looked. A thread that has
 left a barrier of the grid may count for the next round before another one has looked, if nothing orders its count after
 that look. Nothing is said of threads that have written without a release since.
+
+A named barrier opens when its count of threads has come, whichever these are. A warp that comes for one phase while the
+phase before may still lack others counts in that one: some go on too early, and the others wait in the next phase. So
+each warp comes after all that came for the last phase. Nothing is said of what relaxed writes may have told of.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from nvbackend.simulator.checks.watching import Watching
 from nvbackend.simulator.events import Access, By, Site, Sync
 from nvbackend.simulator.machine.lanes import WARP
 from nvbackend.simulator.machine.wave import Poll, Wave
+from nvbackend.simulator.sync.ended import END
 from nvbackend.simulator.sync.mbarriers import Mbarriers
 
 _NOT_RELEASING = ("relaxed", "volatile")
@@ -33,6 +38,8 @@ Place = tuple[int, int]
 """The CTA in the wave, and the offset in its shared memory."""
 _Wait = tuple[int, Site, int]
 """When a warp passed, where, and a thread of it."""
+_Comers = dict[int, tuple[int, Site]]
+"""Of a phase: when each warp came, and where."""
 
 
 class MissedPhases:
@@ -145,6 +152,67 @@ class MissedCounts(Watching):
             notes=((f"PTX {site}", None), (f"it counts here (PTX {by.site})", by.site.origin)),
             thread=self._wave.thread_name(other),
             counting=self._wave.thread_name(thread),
+        )
+
+
+class CrowdedBarriers(Watching):
+    """The observer of one wave."""
+
+    def __init__(self, wave: Wave) -> None:
+        self._wave = wave
+        self._clocks = wave.part(Clocks)
+        self._mbarriers = wave.part(Mbarriers)
+        self._phases: dict[tuple[int, int], dict[int, _Comers]] = {}
+        """By CTA and number: who came for the last two phases."""
+
+    def release(self, sync: Sync) -> None:
+        """Threads come to a barrier; what they did before is published after this."""
+        if not isinstance(sync.token, tuple):
+            return
+        kind, *place = sync.token
+        if kind == "barrier" and END not in place:
+            cta, number, phase = map(int, place)
+            self._come(sync.by, (cta, number), phase)
+        elif kind == "cluster" and sync.by.order == "relaxed":
+            self._phases.clear()
+
+    def access(self, access: Access) -> None:
+        """What a relaxed write may have told others of."""
+        by = access.by
+        if access.kind == "read" or by.operation is not None or by.order not in _NOT_RELEASING or not self._phases:
+            return
+        for warp in np.unique(by.threads // WARP).tolist():
+            seen = self._clocks.rows[warp, SEEN]
+            for phases in self._phases.values():
+                for comers in phases.values():
+                    for other in [one for one, (time, _) in comers.items() if one == warp or seen[one] >= time]:
+                        del comers[other]
+
+    def _come(self, by: By, key: tuple[int, int], phase: int) -> None:
+        phases = self._phases.setdefault(key, {})
+        for old in [one for one in phases if one < phase - 1]:
+            del phases[old]
+        last, now = phases.get(phase - 1, {}), phases.setdefault(phase, {})
+        warps, first = np.unique(by.threads // WARP, return_index=True)
+        for warp, lane in zip(warps.tolist(), first.tolist(), strict=True):
+            if not self._mbarriers.has_relaxed:
+                seen = self._clocks.rows[warp, SEEN]
+                early = next((one for one, (time, _) in last.items() if one != warp and seen[one] < time), None)
+                if early is not None:
+                    self._fail(by, key, int(by.threads[lane]), early, last[early][1])
+            now[warp] = self._clocks.now, by.site
+
+    def _fail(self, by: By, key: tuple[int, int], thread: int, early: int, site: Site) -> None:
+        notes: tuple[tuple[str, Location | None], ...] = ((f"PTX {by.site}", None),)
+        notes += ((f"it comes for the phase before here (PTX {site})", site.origin),)
+        rules.BARRIER_CROWD.fail(
+            at=by.site.location,
+            notes=notes,
+            thread=self._wave.thread_name(thread),
+            barrier=key[1],
+            cta=key[0],
+            other=self._wave.thread_name(early * WARP),
+            site=site,
         )
 
 

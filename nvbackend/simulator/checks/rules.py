@@ -23,6 +23,15 @@ MISSED_COUNT = Rule(
     why="A thread that looks after the next count sees another number, and waits forever.",
     reference=_MODEL,
 )
+BARRIER_CROWD = Rule(
+    id="barrier.crowd",
+    message="{thread} comes to barrier {barrier} of CTA {cta}, and may count in its last phase: nothing orders this "
+    "after {other}, which came for that phase at PTX {site}",
+    fix="give each group of threads a barrier of its own number, which no call of the builder uses beside it, and let "
+    "who arrives wait for the answer before it arrives again",
+    why="It opens when enough threads have come, whichever these are: some go on too early, the others never.",
+    reference="PTX ISA 9.7.13.1 (barrier)",
+)
 MISSING_BARRIER = Rule(
     id="shared.missing-barrier",
     message="{now} {memory}, and nothing orders it after {earlier}",
