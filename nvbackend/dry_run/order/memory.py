@@ -17,7 +17,7 @@ from nvbackend.dry_run.order.somewhere import Somewhere, Somewheres, earlier_of
 from nvbackend.dry_run.order.turns import Turns
 from nvbackend.dry_run.order.unmet import Own, Unmet, Untold
 from nvbackend.dry_run.when import When
-from nvbackend.intrinsics.row.semantics import Completion, Scope
+from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.machine.function import MachineInstr
 
 Conflict = Callable[[Record | None, Record, Part, int, int, str], None]
@@ -362,15 +362,10 @@ class Memory:
         return empty
 
     def _unfenced(self, record: Record, part: Part, cta: int, places: Granules, hidden: int) -> None:
-        """Generic writes that come before, and that no proxy fence makes visible to the async proxy.
-
-        Compilers do not fence what cp.async wrote before wgmma reads it, and their kernels are right.
-        """
+        """Generic writes that come before, and that no proxy fence makes visible to the async proxy."""
         for writer, address in self._shadows[cta].writers(places):
             earlier = self.records.records[writer]
-            if earlier is None or not hidden >> earlier.event & 1:
-                continue
-            if not earlier.engine or (record.writes and _is_of_cp_async(earlier)):
+            if earlier is not None and earlier.is_generic and hidden >> earlier.event & 1:
                 self._conflict(earlier, record, part, cta, address, UNFENCED)
 
     def _write(self, record: Record, cta: int, known: int) -> None:
@@ -439,7 +434,3 @@ def _alike(earlier: Record, record: Record, part: Part, address: int, size: int)
 def _is_shifted(one: Part, other: Part) -> bool:
     """Whether they are matrices of one store of whole warps, which lie at different places: they hold other numbers."""
     return is_of_matrix(one) and one.addresses != other.addresses
-
-
-def _is_of_cp_async(record: Record) -> bool:
-    return record.parts[0].instr.semantics.issues is Completion.COPY_GROUP

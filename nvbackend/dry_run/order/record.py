@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.order.granules import Addresses, Granules, Sixteens, granules
 from nvbackend.dry_run.when import When
-from nvbackend.intrinsics.row.semantics import WARP_SIZE, Matrix
+from nvbackend.intrinsics.row.semantics import WARP_SIZE, Completion, Matrix
 from nvbackend.isel.machine.function import MachineInstr
 
 
@@ -139,6 +139,11 @@ class Record:
     """Where data decides its place: the instructions whose accesses of the same event came before, by their ids."""
     readers: set[tuple[int, int]] = field(default_factory=set)
     parts: list[Part] = field(default_factory=list)
+
+    @property
+    def is_generic(self) -> bool:
+        """Whether it goes through the generic proxy: what a warp accesses itself, and copies of cp.async."""
+        return not self.engine or self.parts[0].instr.semantics.issues is Completion.COPY_GROUP
 
     def part_at(self, address: int, bytes: int) -> Part:
         """The part that touches the bytes, or the first."""

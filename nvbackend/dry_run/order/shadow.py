@@ -108,12 +108,12 @@ class Shadow:
         return self._note_read(places, number, known)
 
     def _comes_after(self, places: Granules, known: int, hidden: int) -> bool:
-        """Whether all bytes were written, by `known` events; those of warps are not `hidden`."""
+        """Whether all bytes were written, by `known` events; those of generic writes are not `hidden`."""
         for one, _ in self._writers.there(places.pages):
             writer = self._records.records[one]
             if writer is None or not known >> writer.event & 1:
                 return False
-            if hidden and not writer.engine and hidden >> writer.event & 1:
+            if hidden and hidden >> writer.event & 1 and writer.is_generic:
                 return False
         return True
 

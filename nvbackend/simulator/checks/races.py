@@ -30,7 +30,7 @@ _GLOBAL_READERS = 4
 _LARGEST = 1 << 26
 """Bytes of the largest allocation of global memory that is watched."""
 _RELEASES = ("mbarrier_init", "acq_rel", "sc", "release")
-_ASYNC = "async"
+_ASYNC, _WGMMA = "async", "wgmma"
 _NON_COHERENT = "nc"
 
 
@@ -358,7 +358,8 @@ class Races(Watching):
         if not hidden.any():
             return
         # Compilers do not fence what cp.async wrote before wgmma reads it, and their kernels are right.
-        excused = CP_ASYNC if access.kind == "read" else None
+        is_read_by_wgmma = access.by.operation is not None and access.by.operation.engine.startswith(_WGMMA)
+        excused = CP_ASYNC if is_read_by_wgmma else None
         generic = np.array([proxy != _ASYNC and engine != excused for _, proxy, engine in self._sites])
         hidden &= generic[numbers]
         if hidden.any():

@@ -5,6 +5,7 @@ from tests.dry_run.kernels import (
     causal,
     cleared,
     clusters,
+    copied_operands,
     cutlass_sm80,
     cutlass_sm90,
     cutlass_sm100,
@@ -60,4 +61,5 @@ STYLES = (
     numbers_of_stages,
     dealt_tiles,
     block_scaled,
+    copied_operands,
 )

@@ -119,6 +119,10 @@ COPIED_BEFORE_COPY = WRITTEN_BEFORE_COPY.replace(
     "st.shared.u32 [%r4], %r0;",
     "add.u64 %rd7, %rd9, %rd1; cp.async.ca.shared.global [%r4], [%rd7], 4; cp.async.wait_all;",
 )
+COPIED_BEFORE_STORE = STORED.replace(
+    "st.shared.u32 [%r4], %r0;",
+    "add.u64 %rd7, %rd9, %rd1; cp.async.ca.shared.global [%r4], [%rd7], 4; cp.async.wait_all;",
+)
 STORED_BEFORE_BARRIER = STORED.replace(" // drop: proxy.missing-fence", "").replace(
     "bar.sync 0;", "bar.sync 0; // drop: shared.missing-barrier"
 )

@@ -177,6 +177,9 @@ class Advice:
         )
 
     def _fence(self) -> str:
+        if self._first.engine:  # cp.async: its bytes are written when a wait says so, and not before
+            here, copy = line(self._part.instr), line(self._earlier.instr)
+            return f"put k.fence.proxy_async() before {here} in {self._both.other}, after its wait for {copy}"
         put = f"put k.fence.proxy_async() after {line(self._earlier.instr)} in {self._both.reader}"
         guard = self._state.guards.get(self._both.by_second)
         arrival = guard.barrier.by.get(self._both.by_first) if isinstance(guard, Wait) else None

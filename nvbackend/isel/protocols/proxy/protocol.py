@@ -48,6 +48,7 @@ _BROUGHT = (AccessKind.LOAD, AccessKind.RECEIVE)
 _ORDINARY = (AccessKind.READ, AccessKind.WRITE)
 """What needs no order of the proxies while nothing else touches shared memory."""
 _GENERIC_WRITES = (AccessKind.WRITE, AccessKind.COPY)
+_OF_THE_ASYNC_PROXY = HAZARDS[AccessKind.WRITE]
 _MOST_GROUPS = 64
 """A wait that leaves more groups in flight counts as this many: each age is a state of its own."""
 _WRONG_WAITS = (
@@ -136,16 +137,17 @@ def find_meetings(reduced: Reduced) -> list[Meeting]:
     """The meetings that no path orders, by the place of the second access."""
     followed = ((_one_thread(reduced), _OF_ONE_THREAD), (reduced, frozenset(HAZARDS) - {AccessKind.STORE}))
     meetings = [meeting for program, kinds in followed for meeting in unordered(program, kinds)]
-    meetings += _over_copies(reduced)
+    meetings += _after_copies(reduced)
     meetings += _never_waited(
         reduced, {meeting.first.object for meeting in meetings if meeting.first.kind is AccessKind.LOAD}
     )
     return sorted(meetings, key=_place)
 
 
-def _over_copies(reduced: Reduced) -> Iterator[Meeting]:
-    """Bulk copies over what cp.async has written: until a fence of the proxies, that is a write like any other."""
-    if not any(run.kind is AccessKind.LOAD for run in reduced.runs):
+def _after_copies(reduced: Reduced) -> Iterator[Meeting]:
+    """What the async proxy does with what cp.async has written: until a fence of the proxies, it is like any write."""
+    kinds = {run.kind for run in reduced.runs}
+    if AccessKind.COPY not in kinds or _OF_THE_ASYNC_PROXY.isdisjoint(kinds):
         return
     written = {run.number: replace(run, kind=AccessKind.WRITE) for run in reduced.runs if run.kind is AccessKind.COPY}
     events = {
@@ -154,7 +156,7 @@ def _over_copies(reduced: Reduced) -> Iterator[Meeting]:
     }
     runs = [written.get(run.number, run) for run in reduced.runs if run.kind is not AccessKind.WRITE]
     for meeting in unordered(replace(reduced, events=events, runs=runs), frozenset({AccessKind.WRITE})):
-        if meeting.second.kind is AccessKind.LOAD:
+        if meeting.second.kind in _OF_THE_ASYNC_PROXY:
             yield meeting
 
 

@@ -10,8 +10,7 @@ MISSING_FENCE = Rule(
     id="proxy.missing-fence",
     message="{reader} {does} {memory} through the async proxy, and {writer} wrote it through the generic proxy with no "
     "fence.proxy.async between them",
-    fix="put k.fence.proxy_async() after {writer}, in the threads that write, and a barrier of threads after the "
-    "fence where other threads {also}",
+    fix="{fix}",
     why="A barrier of threads does not order the two proxies: the write may come after what should follow it.",
     reference=f"{PROXIES}; PTX ISA 9.7.13 (fence.proxy.async)",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from nvbackend.diagnostics import Diagnostic, Location
+from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.isel.flow.accesses import AccessKind, Run
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.machine.function import MachineInstr
@@ -41,9 +42,10 @@ def diagnose(causes: Sequence[Meeting], tracker: MachineInstr | None = None) -> 
     first, second = with_line(told.first.site.instr), with_line(told.second.site.instr)
     writes = ((f"{cause.first.object.name} is written here", cause.first.site) for cause in causes)
     if told.first.kind is AccessKind.WRITE:
-        does, also = ("overwrites", "copy") if told.second.kind is AccessKind.LOAD else ("reads", "read")
+        does = "overwrites" if told.second.kind is AccessKind.LOAD else "reads"
+        fix = _fence(told, first, second)
         return rules.MISSING_FENCE.diagnose(
-            at=at, notes=_notes(writes), reader=second, does=does, also=also, writer=first, memory=memory
+            at=at, notes=_notes(writes), reader=second, does=does, writer=first, memory=memory, fix=fix
         )
     if told.first.kind in (AccessKind.LOAD, AccessKind.RECEIVE):
         return rules.READ_BEFORE_WAIT.diagnose(
@@ -77,6 +79,15 @@ def diagnose(causes: Sequence[Meeting], tracker: MachineInstr | None = None) -> 
         reason=reason,
         fix=wait,
     )
+
+
+def _fence(told: Meeting, writer: str, reader: str) -> str:
+    """Where the fence belongs: what cp.async copies is written when a wait says so, and not before."""
+    if told.first.site.instr.semantics.issues is Completion.COPY_GROUP:
+        return f"put k.fence.proxy_async() after the wait for {writer}, in the threads of {reader}"
+    also = "copy" if told.second.kind is AccessKind.LOAD else "read"
+    put = f"put k.fence.proxy_async() after {writer}, in the threads that write"
+    return f"{put}, and a barrier of threads after the fence where other threads {also}"
 
 
 def diagnose_exit(run: Run, site: Site, ages: frozenset[int]) -> Diagnostic:

@@ -88,6 +88,25 @@ def test_cp_async_writes_through_the_generic_proxy(fence, rules) -> None:
     assert _found(p) == rules
 
 
+@pytest.mark.parametrize("reader", ["store", "multiply"])
+@pytest.mark.parametrize("fenced", [False, True])
+def test_what_cp_async_has_copied_is_read_after_a_fence(reader: str, *, fenced: bool) -> None:
+    p = Program()
+    place = p.k.thread_id() * 16
+    p.k.cp_async.copy(p.tile.address.byte_offset(place, align=16), p.pointer.byte_offset(place, align=16), 16)
+    p.k.cp_async.commit_group()
+    p.k.cp_async.wait_group(0)
+    if fenced:
+        p.k.fence.proxy_async()
+    p.k.barrier.sync()
+    if reader == "store":
+        p.store(wait=True)
+    else:
+        p.mma(p.accumulator())
+    found = [one for one in p.found() if one.rule_id == "proxy.missing-fence"]
+    assert [("after the wait for the cp.async" in str(one.fix)) for one in found] == [True] * (not fenced)
+
+
 def test_cp_async_may_fill_a_buffer_again() -> None:
     """Both by the generic proxy: stages of Triton's and CUTLASS's pipelines on sm_80."""
     p = Program()
