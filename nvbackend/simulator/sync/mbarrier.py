@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,11 @@ class Mbarrier:
         """`count` bytes have come."""
         self._add_bytes(-count)
         return self._advanced()
+
+    def stays_in_its_phase(self, counts: NDArray[Any]) -> bool:
+        """Whether bytes that come in these portions, one after the other, surely all come in the current phase."""
+        before_last, left = self.bytes - int(counts[:-1].sum()), self.bytes - int(counts.sum())
+        return (self.pending > 0 or before_last > 0) and left >= -MOST_BYTES
 
     def await_more(self, count: int = 1) -> None:
         """`count` more arrivals are pending in this phase (cp.async.mbarrier.arrive without .noinc)."""

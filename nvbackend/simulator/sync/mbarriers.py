@@ -129,15 +129,20 @@ class Mbarriers:
 
     def transact(self, by: By, places: Places, counts: NDArray[Any], *, completed: bool) -> None:
         """Bytes to come at each place, or bytes that have come. Raises mbarrier.uninitialised, mbarrier.expect-tx."""
-        for lane, (place, count) in enumerate(zip(_each(places), counts.tolist(), strict=True)):
-            known = self._at(by, lane, place)
+        for place, here in _groups(places):
+            known = self._at(by, int(here[0]), place)
             self._last[place] = by
-            if completed:
-                self._tell("release", _of(by, np.array([lane])), place, known.phase)
-            try:
-                known.complete(count) if completed else known.expect(count)
-            except MbarrierFault as fault:
-                self._fail(_RULES[fault.rule], by, lane, place, problem=fault.problem)
+            if completed and known.stays_in_its_phase(counts[here]):
+                self._tell("release", _of(by, here), place, known.phase)
+                known.complete(int(counts[here].sum()))
+                continue
+            for lane in here.tolist():
+                if completed:
+                    self._tell("release", _of(by, np.array([lane])), place, known.phase)
+                try:
+                    known.complete(int(counts[lane])) if completed else known.expect(int(counts[lane]))
+                except MbarrierFault as fault:
+                    self._fail(_RULES[fault.rule], by, lane, place, problem=fault.problem)
 
     def must_exist(self, by: By, places: Places) -> None:
         """Each place has an mbarrier, on which an operation will complete. Raises mbarrier.uninitialised."""

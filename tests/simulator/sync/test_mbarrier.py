@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,6 +56,33 @@ def test_states_are_those_of_arrivals_one_after_the_other(count, phase, data):
         one_by_one.append(first.state)
         first.arrive()
     assert second.states(several).tolist() == one_by_one
+
+
+@given(st.integers(1, 3), st.integers(0, 3), st.integers(-6, 40), st.lists(st.integers(1, 6), min_size=1, max_size=12))
+def test_portions_of_one_phase_are_as_good_as_their_sum(count, arrived, due, portions):
+    apart, together = made(count), made(count)
+    for barrier in (apart, together):
+        if due:
+            barrier.expect(due) if due > 0 else barrier.complete(-due)
+        if min(arrived, count):
+            barrier.arrive(min(arrived, count))
+    began = apart.phase
+    phases = []
+    for portion in portions:
+        phases.append(apart.phase)
+        apart.complete(portion)
+    certain = together.stays_in_its_phase(np.array(portions))
+    assert certain >= (arrived < count or due >= sum(portions))
+    if certain:
+        assert set(phases) == {began}
+        together.complete(sum(portions))
+        assert together == apart
+
+
+def test_portions_that_are_too_many_are_not_taken_as_one():
+    barrier = made(1)
+    assert barrier.stays_in_its_phase(np.array([(1 << 19)] * 1))
+    assert not barrier.stays_in_its_phase(np.array([(1 << 19)] * 2))
 
 
 def test_counts_have_20_bits():
