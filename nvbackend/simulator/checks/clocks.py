@@ -169,7 +169,7 @@ class Clocks:
         """Publish what the threads or the operation have done and seen."""
         known = self._tokens.get(token)
         if by.operation is not None:
-            row = self._of_operation(by, by.operation)
+            row = self.of_operation(by, by.operation)
         else:
             warps = np.unique(by.threads // WARP)
             row = self.rows[warps].max(axis=0)
@@ -183,18 +183,23 @@ class Clocks:
         self._tokens[token] = row if known is None else np.maximum(known, row)
         self.now += 1
 
-    def release_at(self, by: By, operation: Pending, tokens: Iterable[Hashable]) -> None:
-        """Publish what an operation has done and seen under the tokens of places, which share one row.
+    def publish(self, row: Times, tokens: Iterable[Hashable]) -> None:
+        """Publish what an operation had done and seen under the tokens of places, which share one row.
 
         Copies write many places, and a row has the times of all warps.
         """
-        row = self._of_operation(by, operation)
+        together: dict[int, Times] = {}  # places that were written together before share what they have, too
         for token in tokens:
             known = self._tokens.get(token)
-            self._tokens[token] = row if known is None else np.maximum(known, row)
-        self.now += 1
+            if known is None:
+                self._tokens[token] = row
+                continue
+            if (both := together.get(id(known))) is None:
+                both = together[id(known)] = np.maximum(known, row)
+            self._tokens[token] = both
 
-    def _of_operation(self, by: By, operation: Pending) -> Times:
+    def of_operation(self, by: By, operation: Pending) -> Times:
+        """What an operation, or some threads of one, have done and seen by now."""
         sources = self._own(operation) if len(by.threads) == 1 else self.warps + np.unique(by.threads // WARP)
         return self._published(operation, sources)
 

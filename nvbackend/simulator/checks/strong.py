@@ -7,7 +7,7 @@ bytes, and what a fence did for one warp counts for those that a barrier orders 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from nvbackend.simulator.checks import rules
 from nvbackend.simulator.checks.clocks import EVERYBODY, NARROW, SEEN, Clocks
 from nvbackend.simulator.checks.lane_clocks import Times
 from nvbackend.simulator.checks.shadow import Excused
-from nvbackend.simulator.events import Access, By, Mask, Site
+from nvbackend.simulator.events import Access, By, Mask, Pending, Site
 from nvbackend.simulator.machine.lanes import WARP
 from nvbackend.simulator.machine.wave import Wave
 
@@ -30,6 +30,8 @@ WEAK = ("weak", "", "nc")
 Place = tuple[str, int, int]
 MOST_FLAGS = 16
 """Of how many places two CTAs may have read each other's writes; of more the first are forgotten."""
+MOST_SENT = 256
+"""So many writes of operations are kept, at most, until a thread accesses memory strongly."""
 _RELEASES_NOTHING = "it releases nothing, and no fence{of_scope} is between the write and it"
 _ACQUIRES_NOTHING = "it acquires nothing, and no fence{of_scope} comes after it"
 _OF_SCOPE = " of a scope with both threads"
@@ -47,6 +49,17 @@ class _Written:
     time: int
     seen: Times
     """What the warps had seen by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """What an operation wrote, and what was so when it did: the time, and what it and its warps had done and seen."""
+
+    access: Access
+    row: Times
+    time: int
+    warps: NDArray[np.int64]
+    seen: Times
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +150,7 @@ class Strong:
         self._acquires_nothing = _ACQUIRES_NOTHING.format(of_scope=of_scope)
         self._writers: dict[Place, dict[int, _Written]] = {}
         """Of each place: what the CTAs wrote there last."""
+        self._sent: list[_Sent] = []
         self._hints: dict[tuple[int, int], dict[Place, _Hint]] = {}
         """Of two CTAs, the later and the earlier: accesses by which they met, without being ordered, and why not."""
         self._met: dict[tuple[int, int], dict[Place, _Hint]] = {}
@@ -145,6 +159,7 @@ class Strong:
     def before(self, access: Access) -> None:
         """What the access acquires. A reduction that gives nothing back reads nothing."""
         if access.by.operation is None and (access.kind == "read" or returns_old(access)):
+            self._catch_up()
             acquires = access.by.order in _ACQUIRES
             each = access.by.threads[:, None] // WARP
             for place, warps, cta in self._places(access):
@@ -155,30 +170,57 @@ class Strong:
 
     def after(self, access: Access) -> None:
         """What the access releases."""
-        by = access.by
         if access.kind == "read":
             return
-        releases = by.order in _RELEASES or by.operation is not None
+        if access.by.operation is not None:
+            self._send(access, access.by.operation)
+            return
+        self._catch_up()
+        by, releases = access.by, access.by.order in _RELEASES
         # A compare-and-swap that finds another value writes nothing.
         swapped = None if access.kept is None or ".cas." not in by.site.text else ~access.kept
-        places = list(self._places(access, swapped))
-        if by.operation is not None:
-            tokens = (token for place, _, cta in places for _, token in self._tokens(place, cta, by))
-            self._clocks.release_at(by, by.operation, tokens)
-        seen_by: dict[tuple[int, ...], Times] = {}  # neighbouring places share what the same warps have seen
-        for place, warps, cta in places:
-            key, published = tuple(warps.tolist()), None
-            if (seen := seen_by.get(key)) is None:
-                seen = seen_by[key] = self._clocks.rows[warps, SEEN].max(axis=0)
-            if by.operation is None:
-                for level, token in self._tokens(place, cta, by):
-                    published = self._clocks.write_flag(warps, token, level, releases=releases)
-            self._writers.setdefault(place, {})[cta] = _Written(
-                by.site, releases, warps, published, self._clocks.now, seen
-            )
-        if releases and by.operation is None:
+        warps = np.unique(by.threads // WARP)
+        seen = self._clocks.rows[warps, SEEN]
+        for place, cta, writers, known in self._writes(access, warps, seen, swapped):
+            published = None
+            for level, token in self._tokens(place, cta, by):
+                published = self._clocks.write_flag(writers, token, level, releases=releases)
+            written = _Written(by.site, releases, writers, published, self._clocks.now, known)
+            self._writers.setdefault(place, {})[cta] = written
+        if releases:
             self._clocks.lanes.tell(by.threads, self._clocks.now, by.site)
         self._clocks.now += 1
+
+    def _send(self, access: Access, operation: Pending) -> None:
+        """Keep what an operation writes until a thread accesses memory strongly: copies write many places."""
+        warps = np.unique(access.by.threads // WARP)
+        row, seen = self._clocks.of_operation(access.by, operation), self._clocks.rows[warps, SEEN]
+        self._sent.append(_Sent(access, row, self._clocks.now, warps, seen))
+        self._clocks.now += 1
+        if len(self._sent) > MOST_SENT:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """What operations have released by now."""
+        for sent in self._sent:
+            by, tokens = sent.access.by, list[Hashable]()
+            for place, cta, writers, known in self._writes(sent.access, sent.warps, sent.seen):
+                tokens += [token for _, token in self._tokens(place, cta, by)]
+                written = _Written(by.site, True, writers, None, sent.time, known)
+                self._writers.setdefault(place, {})[cta] = written
+            self._clocks.publish(sent.row, tokens)
+        self._sent.clear()
+
+    def _writes(
+        self, access: Access, warps: NDArray[np.int64], seen: Times, which: Mask | None = None
+    ) -> Iterator[tuple[Place, int, NDArray[np.int64], Times]]:
+        """The places, each with a CTA, those of its warps that write there, and what these had seen."""
+        of_some: dict[tuple[int, ...], Times] = {}  # neighbouring places share what the same warps have seen
+        for place, writers, cta in self._places(access, which):
+            key = tuple(writers.tolist())
+            if (known := of_some.get(key)) is None:
+                known = of_some[key] = seen[np.searchsorted(warps, writers)].max(axis=0)
+            yield place, cta, writers, known
 
     def have_met(self, first: int, second: int) -> bool:
         """Whether one of two CTAs has read what the other wrote, as a flag or in place of one."""

@@ -56,7 +56,8 @@ def test_what_is_published_at_a_place_is_added_to_what_was(monkeypatch: pytest.M
     began = clocks.now
     for number, places in ((0, "ab"), (1, "b")):
         by: Any = SimpleNamespace(threads=np.array([32 * number]), operation=number)
-        clocks.release_at(by, by.operation, places)
+        clocks.publish(clocks.of_operation(by, by.operation), places)
+        clocks.now += 1
     first, both = (clocks._tokens[place][SEEN, [2, 3]].tolist() for place in "ab")
     assert first == [began, 0]
     assert both == [began, began + 1]
