@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from nvbackend.diagnostics import Location
-from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.ptx.rules import SYNTAX
 from nvbackend.ptx.syntax import Position
 
+_SPACE = r"(?: \s+ | //[^\n]* | /\*.*?\*/ )*"
 _TOKEN = re.compile(
-    r"""
-      (?P<space>   (?: \s+ | //[^\n]* | /\*.*?\*/ )+ )
-    | (?P<float>   0[fF][0-9a-fA-F]{8}\b | 0[dD][0-9a-fA-F]{16}\b
+    _SPACE
+    + r"""
+    (?:
+      (?P<float>   0[fF][0-9a-fA-F]{8}\b | 0[dD][0-9a-fA-F]{16}\b
                  | (?: \d+\.\d* | \.\d+ ) (?: [eE][+-]?\d+ )? | \d+[eE][+-]?\d+ )
     | (?P<integer> (?: 0[xX][0-9a-fA-F]+ | 0[bB][01]+ | \d+ ) U? \b )
     | (?P<name>    [%$_]?[A-Za-z0-9_$]+ (?: (?: \. | :: ) [A-Za-z0-9_$]+ )* | % )
     | (?P<dotted>  \.[A-Za-z_][A-Za-z0-9_]* (?: :: [A-Za-z0-9_]+ )* )
     | (?P<string>  "(?:[^"\\\n]|\\.)*" )
     | (?P<symbol>  << | >> | [-+*/~!&^@,;:|(){}\[\]<>=] )
+    | (?P<end>     \Z )
+    )
     """,
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
@@ -31,8 +34,7 @@ END = "end"
 """The kind of the token after the last one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """A piece of the text: its kind (`name`, `dotted`, `integer`, `float`, `string`, `symbol`, `end`) and its place."""
 
     kind: str
@@ -51,19 +53,20 @@ class Text:
 
     def _tokens(self) -> list[Token]:
         tokens: list[Token] = []
-        place, end, match_at = 0, len(self.text), _TOKEN.match
-        while place < end:
-            match = match_at(self.text, place)
-            if match is None:
-                self.fail(place, "the character " + repr(self.text[place]), "a name, a number or a symbol of PTX")
-            kind = match.lastgroup
-            if kind in ("integer", "float") and match.end() - place > _LONGEST_NUMBER:
-                self.fail(place, f"a number of {match.end() - place} characters", "a number of at most 64 bits")
-            if kind is not None and kind != "space":
-                tokens.append(Token(kind, match.group(), place))
-            place = match.end()
-        tokens.append(Token(END, "the end of the text", end))
-        return tokens
+        place = 0
+        for match in _TOKEN.finditer(self.text):
+            if match.start() != place:
+                break
+            kind, place = match.lastgroup or END, match.end()
+            first = match.start(kind)
+            if place - first > _LONGEST_NUMBER and kind in ("integer", "float"):
+                self.fail(first, f"a number of {place - first} characters", "a number of at most 64 bits")
+            tokens.append(Token(kind, match[kind] or "the end of the text", first))
+            if kind == END:
+                return tokens
+        spaces = re.compile(_SPACE, re.VERBOSE | re.DOTALL | re.ASCII).match(self.text, place)
+        place = spaces.end() if spaces else place
+        self.fail(place, "the character " + repr(self.text[place]), "a name, a number or a symbol of PTX")
 
     def position(self, offset: int) -> Position:
         """The line and column of a character."""

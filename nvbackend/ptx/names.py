@@ -154,17 +154,18 @@ class _Resolver:
             self.use(scope, instruction.guard.register, instruction.opcode)
         for operand in instruction.operands:
             for name in names_in(operand):
-                self.use(scope, name, f"{instruction.opcode} ... {print_operand(operand)}")
+                self.use(scope, name, instruction.opcode, operand)
         breach = form_breach(instruction, self.names.of) if len(self.errors) == undeclared else None
         if breach is not None:
             (what, form), place = breach, self.location(instruction.position)
             self.errors.append(FORM.diagnose(at=place, what=what, form=form, text=cut(print_instruction(instruction))))
 
-    def use(self, scope: _Scope, name: Name, text: str) -> None:
+    def use(self, scope: _Scope, name: Name, text: str, operand: Operand | None = None) -> None:
         declared = scope.find(name.text) or scope.find(_without_component(name.text))
         if declared is not None:
             self.names.of[name.position] = declared
         elif name.text not in special_register_names() and name.text != SINK and name.text not in CONSTANTS:
+            text += f" ... {print_operand(operand)}" if operand is not None else ""
             self.errors.append(UNDECLARED.diagnose(at=self.location(name.position), name=name.text, text=text))
 
     def location(self, position: Position) -> Location:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import field
+from typing import NamedTuple
 
 from nvbackend.diagnostics import record
 from nvbackend.diagnostics.ascii_paths import plain_path
@@ -14,8 +15,7 @@ from nvbackend.diagnostics.classes.brief import short_repr
 from nvbackend.diagnostics.classes.dataclass import dataclass
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Position:
+class Position(NamedTuple):
     """A place in the text: line and column, both from 1."""
 
     line: int
