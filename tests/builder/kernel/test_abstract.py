@@ -8,7 +8,7 @@ import gc
 import numbers
 import sys
 import types
-from collections.abc import Callable, Container, Hashable, Iterable, Mapping, MutableMapping, Sequence, Sized
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence, Sized
 from typing import Any
 
 import pytest
@@ -43,11 +43,29 @@ def classes_below(cls: type, found: dict[type, None]) -> dict[type, None]:
     return found
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _alone() -> None:
-    """Classes of other tests are gone, and with them their hooks."""
-    abstract._asked.cache_clear()
+    """Classes of other tests are gone, and with them their hooks. After thousands of tests that takes long."""
     gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def _forgotten() -> None:
+    """What was found out about classes of other tests."""
+    abstract._asked.cache_clear()
+
+
+@pytest.fixture
+def gone() -> Iterator[None]:
+    """The classes of this test are gone after it."""
+    yield
+    gc.collect()
+
+
+@pytest.fixture(scope="module")
+def look() -> Registrations:
+    """One for all classes that no one has asked about: it is a walk over all that other tests have made, too."""
+    return Registrations()
 
 
 @pytest.fixture
@@ -84,17 +102,17 @@ STRUCTURES: dict[str, Callable[[], type]] = {
 
 @pytest.mark.usefixtures("unasked")
 @pytest.mark.parametrize("what", STRUCTURES)
-def test_methods_and_bases_say_it(what: str) -> None:
+def test_methods_and_bases_say_it(what: str, look: Registrations) -> None:
     cls = STRUCTURES[what]()
-    told = above(cls)
+    told = above(cls, look)
     assert told == by_python(cls)
 
 
 @pytest.mark.usefixtures("unasked")
 @pytest.mark.parametrize("cls", [int, bool, str, tuple, list, range, zip, type, object, float, complex, dict])
-def test_classes_of_c_are_not_asked_about_once_more(cls: type) -> None:
+def test_classes_of_c_are_not_asked_about_once_more(cls: type, look: Registrations) -> None:
     expected = by_python(cls)
-    assert above(cls) == expected
+    assert above(cls, look) == expected
 
 
 def test_a_look_leaves_no_answer_with_python() -> None:
@@ -159,6 +177,7 @@ def hooked(base: Any, answer: Callable[[type], Any]) -> type:
     return made(base, __subclasshook__=classmethod(lambda _, other: answer(other)))
 
 
+@pytest.mark.usefixtures("gone")
 def test_a_class_below_says_by_a_hook_what_is_of_it() -> None:
     """Everything is of it, and so of Python's class above it."""
     counted, other = made(), made()
@@ -168,6 +187,7 @@ def test_a_class_below_says_by_a_hook_what_is_of_it() -> None:
     del own
 
 
+@pytest.mark.usefixtures("gone")
 def test_a_hook_that_a_class_below_inherits_from_elsewhere_counts() -> None:
     cls = made()
     mixin = made(__subclasshook__=classmethod(lambda _, other: other is cls or NotImplemented))
@@ -176,6 +196,7 @@ def test_a_hook_that_a_class_below_inherits_from_elsewhere_counts() -> None:
     del own
 
 
+@pytest.mark.usefixtures("gone")
 def test_a_class_below_whose_metaclass_says_what_is_of_it_counts() -> None:
     cls = made()
 
