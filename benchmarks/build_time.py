@@ -36,7 +36,7 @@ DEFINITIONS = {
     "hopper_gemm": ("samples.hopper_gemm", "gemm"),
     "gemm.wide": ("samples.gemm.wide", "wide"),
     "gemm.thin": ("samples.gemm.thin", "thin"),
-    "w4a16_gemm": ("samples.w4a16_gemm", "gemm"),
+    "w4a16": ("samples.w4a16.clusters", "clusters"),
     "attention": ("samples.attention.forward", "attention"),
 }
 """Kernels that are compiled again: the module, and the name of the definition."""

@@ -10,10 +10,12 @@ from typing import Any
 import nvbackend as nvb
 from benchmarks.tables.table import OURS, Case, Measured, Part, Row, Table, ratio, size, turns_for, us
 from nvbackend import bf16, e4m3, f16, f32, s8, s32, tf32
-from samples import block_scaled_gemm, w4a16_gemm
+from samples import block_scaled_gemm
 from samples.block_scales import BLOCK
 from samples.gemm.choice import choose
 from samples.gemm.forms import Form, launch_of
+from samples.w4a16 import choice as w4a16
+from samples.w4a16 import weights as of_4
 
 THEIRS, BEFORE, IN_F16 = "PyTorch", "before", "f16 of PyTorch"
 LIMIT = 2**-6
@@ -176,23 +178,25 @@ def of_4_bits(shape: tuple[int, int, int], choice: Choice, loaded: Loaded) -> Ca
     """Weights of 4 bits, beside a dense product of weights in f16."""
     import torch
 
-    (m, n, depth), sample = shape, w4a16_gemm
+    m, n, depth = shape
     turns, sets = turns_for(n * depth // 2), []
-    block = torch.randint(0, 16, (sample.UNIT, depth))  # all tiles of rows are alike, as it takes long to pack them
-    words = torch.from_numpy(sample.pack(block.numpy()).view("int32")).to("cuda").view(depth // sample.PART, -1)
-    numbers = block.to("cuda").repeat(n // sample.UNIT, 1)
-    packed = words.repeat(1, n // sample.UNIT).view(-1).view(torch.uint32)
+    block = torch.randint(0, 16, (of_4.UNIT, depth))  # all tiles of rows are alike, as it takes long to pack them
+    words = torch.from_numpy(of_4.pack(block.numpy()).view("int32")).to("cuda").view(depth // of_4.PART, -1)
+    numbers = block.to("cuda").repeat(n // of_4.UNIT, 1)
+    packed = words.repeat(1, n // of_4.UNIT).view(-1).view(torch.uint32)
     for _ in range(turns):
         x = torch.randn(m, depth, device="cuda", dtype=torch.float16)
-        scales = torch.rand(depth // sample.GROUP, n, device="cuda").to(torch.float16) * 0.1 + 0.01
-        dense = (numbers - sample.BIAS).to(torch.float16) * scales.T.repeat_interleave(sample.GROUP, 1)
+        scales = torch.rand(depth // of_4.GROUP, n, device="cuda").to(torch.float16) * 0.1 + 0.01
+        dense = (numbers - of_4.BIAS).to(torch.float16) * scales.T.repeat_interleave(of_4.GROUP, 1)
         sets.append((x, packed.clone(), scales, dense))
     results = results_of((m, n), dict.fromkeys((IN_F16, OURS), torch.float16), turns)
+    sizes = zip(choice.workspace(*shape), (torch.float32, torch.uint32), strict=False)
+    workspace = [torch.zeros(size, dtype=dtype, device="cuda") for size, dtype in sizes]
 
     def by_kernel(turn: int, stream: Any) -> None:
         x, w, scales, _ = sets[turn]
-        last = results[turn][OURS], m, n, depth // sample.GROUP
-        loaded.prepare(choice.grid(m, n), x, w, scales, *last, stream=stream).run()
+        last = *workspace, results[turn][OURS], m, n, depth // of_4.GROUP
+        loaded.prepare(choice.grid(*shape), x, w, scales, *last, stream=stream).run()
 
     def by_pytorch(turn: int, _: Any) -> None:
         x, _, _, dense = sets[turn]
@@ -203,7 +207,7 @@ def of_4_bits(shape: tuple[int, int, int], choice: Choice, loaded: Loaded) -> Ca
 
 def part_of_4_bits(shape: tuple[int, int, int]) -> Part:
     """The product by the sample's choice."""
-    choice = w4a16_gemm.choose(*shape)
+    choice = w4a16.choose(*shape)
     return Part((choice.kernel,), partial(of_4_bits, shape, choice))
 
 

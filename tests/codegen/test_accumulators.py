@@ -18,7 +18,8 @@ from nvbackend.codegen.stages.accumulators import held
 from nvbackend.codegen.stages.accumulators.followed import Followed
 from nvbackend.isel.target.target import Target
 from nvbackend.simulator import Simulator
-from samples import convolution, dynamic_gemm, flash_attention, hopper_gemm, w4a16_gemm
+from samples import convolution, dynamic_gemm, flash_attention, hopper_gemm
+from samples.w4a16 import __main__ as w4a16
 
 SM_90A = Target.parse("sm_90a")
 VARIABLES, LANES = 6, 32
@@ -30,7 +31,7 @@ KERNELS: dict[str, Callable[[], nvb.KernelDefinition]] = {
     "hopper_gemm": lambda: hopper_gemm.gemm,
     "dynamic_gemm": lambda: dynamic_gemm.problem(136, 264, 136).kernel,
     "convolution": lambda: convolution.problem(2, 7, 72, 136).kernel,
-    "w4a16_gemm": lambda: w4a16_gemm.problem(72, 256, 256).kernel,
+    "w4a16": lambda: w4a16.problem(72, 256, 256).kernel,
     "flash_attention": lambda: flash_attention.problem("causal", 1, 136).kernel,
 }
 

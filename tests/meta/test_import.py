@@ -89,9 +89,10 @@ WITHOUT_NUMPY = """
 import sys
 sys.modules["numpy"] = None  # importing it fails
 import nvbackend as nvb
-from samples import hopper_gemm, w4a16_gemm
+from samples import hopper_gemm
 from samples.attention import forward
-for kernel in (hopper_gemm.gemm, w4a16_gemm.gemm, forward.attention):
+from samples.w4a16 import clusters
+for kernel in (hopper_gemm.gemm, clusters.clusters, forward.attention):
     print(kernel.compile(assemble=False, cache=nvb.Cache.disabled()).name)
 """
 

@@ -23,12 +23,12 @@ from samples import (
     histogram,
     rows,
     stream_k_gemm,
-    w4a16_gemm,
 )
 from samples.attention import __main__ as attention
 from samples.gemm import fused
 from samples.problem import Problem
 from samples.program import Device
+from samples.w4a16 import __main__ as w4a16
 
 pytestmark = pytest.mark.sampled(3)
 
@@ -76,8 +76,10 @@ SAMPLES = {
         (("split_k", 128, 128, 328), ("stream_k", 136, 200, 320), ("stream_k", 8, 8, 64)),
         (("split_k", 512, 384, 8192), ("stream_k", 512, 384, 8192), ("stream_k", 1000, 2000, 1024)),
     ),
-    "w4a16_gemm": Sample(
-        w4a16_gemm.problem, ((1, 128, 128), (72, 256, 256)), ((16, 1024, 2048), (64, 8192, 8192), (200, 512, 1024))
+    "w4a16": Sample(
+        w4a16.problem,
+        ((1, 128, 128), (72, 256, 256)),
+        ((16, 1024, 2048), (64, 8192, 8192), (200, 512, 1024), (30, 28672, 1024)),
     ),
     "attention": Sample(
         attention.problem,

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from samples import ampere_attention, blackwell_attention, flash_attention, w4a16_gemm
+from samples import ampere_attention, blackwell_attention, flash_attention
 from samples.attention import forward
 from samples.attention.choice import Form, choose
+from samples.w4a16 import __main__ as w4a16
+from samples.w4a16.choice import clusters_of, streams_of
+from samples.w4a16.weights import pack
 
 RIGHT = (4, 70, 64)
 
@@ -55,13 +58,13 @@ def test_a_causal_tile_is_whole_blocks() -> None:
 def test_numbers_of_more_than_four_bits(numbers: Any) -> None:
     """Their bits would go into the number beside them."""
     with pytest.raises(ValueError, match="integers from 0 to 15: add 8"):
-        w4a16_gemm.pack(numbers)
+        pack(numbers)
 
 
 @pytest.mark.parametrize("shape", [(64, 128), (128, 64)], ids=str)
 def test_parts_of_a_tile_of_weights(shape: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match=f"128 rows and of 128 columns, not {shape[0]} x {shape[1]}"):
-        w4a16_gemm.pack(np.zeros(shape, int))
+        pack(np.zeros(shape, int))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +76,24 @@ def test_shapes_of_four_bit_weights(wrong: dict[str, Any]) -> None:
     shapes = {"x": (5, 256), "w": (128 * 256 // 8,), "scales": (2, 128), "y": (5, 128)} | wrong
     loaded: Any = None
     with pytest.raises(ValueError, match="X is M x K, W N x K / 8 words"):
-        w4a16_gemm.launch(loaded, *(np.zeros(shapes[name]) for name in shapes), w4a16_gemm.choose(5, 128, 256))  # type: ignore[arg-type]
+        w4a16.launch(loaded, *(np.zeros(shapes[name]) for name in shapes), choice=clusters_of(8, 2))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("missing", ["", "memory", "flags"])
+def test_the_workspace_of_four_bit_weights(missing: str) -> None:
+    launched: list[Any] = []
+    kernel: Any = SimpleNamespace(launch=lambda *given: launched.append(given))
+    choice = streams_of(8)
+    size, flags = choice.workspace(5, 128, 256)
+    assert (size, flags) == (2 * 128 * 8, 2 * 2)
+    workspace = {"memory": Tensor(size - (missing == "memory")), "flags": Tensor(flags - (missing == "flags"))}
+    arrays = Tensor(5, 256), Tensor(128 * 256 // 8), Tensor(2, 128), *workspace.values(), Tensor(5, 128)
+    if not missing:
+        w4a16.launch(kernel, *arrays, choice=choice)
+        assert launched == [(2, *arrays, 5, 128, 2)]
+        return
+    with pytest.raises(ValueError, match=r"a workspace of \(2048, 4\) elements before Y"):
+        w4a16.launch(kernel, *arrays, choice=choice)
 
 
 class Tensor:
@@ -89,12 +109,12 @@ class Tensor:
 def test_tensors_of_pytorch_have_the_right_shapes_too() -> None:
     launched: list[Any] = []
     kernel: Any = SimpleNamespace(launch=lambda *given: launched.append(given))
-    choice = w4a16_gemm.choose(5, 128, 256)
+    choice = clusters_of(8, 2)
     x, words, factors, y = Tensor(5, 256), Tensor(128 * 256 // 8), Tensor(2, 128), Tensor(5, 128)
-    w4a16_gemm.launch(kernel, x, words, factors, y, choice)
+    w4a16.launch(kernel, x, words, factors, y, choice=choice)
     assert launched == [(choice.grid(5, 128), x, words, factors, y, 5, 128, 2)]
     with pytest.raises(ValueError, match="W 4095 words"):
-        w4a16_gemm.launch(kernel, x, Tensor(4095), factors, y, choice)
+        w4a16.launch(kernel, x, Tensor(4095), factors, y, choice=choice)
 
 
 @pytest.mark.parametrize("sample", [ampere_attention, blackwell_attention], ids=lambda sample: sample.__name__)

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import product
 from typing import Any, TypeVar
 
-from samples import block_scaled_few_rows, block_scaled_gemm, w4a16_gemm
+from samples import block_scaled_few_rows, block_scaled_gemm
 from samples.block_scales import BLOCK
 from samples.gemm import choice, fused
 from samples.gemm.choice import Choice
@@ -17,6 +17,9 @@ from samples.gemm.thin import TILE_K, Thin
 from samples.gemm.unaligned import PAIR, TMA, WIDTHS, Unaligned
 from samples.gemm.wide import Wide
 from samples.problem import Problem
+from samples.w4a16 import __main__ as w4a16
+from samples.w4a16 import choice as weights
+from samples.w4a16.weights import GROUP, UNIT
 from tests.support.sampling import sample
 
 Named = Iterator[tuple[str, Callable[[], Problem]]]
@@ -27,6 +30,8 @@ MOST_DEPTH = 2048
 """Columns of A and B in whole steps at most: over more of them products of fp8 are less exact than the forms say."""
 MANY = 300
 """Rows that no skinny tile has all of."""
+SHARES = 3
+"""CTAs of a multiprocessor each in stream-K: of two tiles or four they have parts."""
 OTHERS_COLUMNS = 16
 """Rows of the shorter side in skinny tiles of other types than f16."""
 
@@ -128,11 +133,11 @@ def epilogues(one_of: int) -> Named:
 
 def weights_of_4_bits() -> Named:
     """Every tile, with two along W's rows or more."""
-    for columns in w4a16_gemm.COLUMNS:
-        for one in w4a16_gemm.candidates(columns):
-            depth = depth_of(one.stages, w4a16_gemm.GROUP, one.split, 0)
-            size = columns - 1, 2 * w4a16_gemm.UNIT, depth
-            yield f"w4a16 {told(size)}: {one}", partial(w4a16_gemm.problem_for, one, *size)
+    for columns in weights.COLUMNS:
+        for one in weights.candidates(columns):
+            split = one.split if isinstance(one, weights.Clusters) else 1
+            size = columns - 1, 2 * UNIT, depth_of(one.stages, GROUP, split, 0)
+            yield f"w4a16 {told(size)}: {one}", partial(w4a16.problem_for, one, *size, SHARES)
 
 
 def block_scaled() -> Named:
