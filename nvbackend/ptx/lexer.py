@@ -10,7 +10,8 @@ from nvbackend.diagnostics import Location
 from nvbackend.ptx.rules import SYNTAX
 from nvbackend.ptx.syntax import Position
 
-_SPACE = r"(?: \s+ | //[^\n]* | /\*.*?\*/ )*"
+_SPACE = r"(?: \s+ | //[^\n]* | /\*.*?\*/ )*+"
+"""Possessive: where no token follows, no other way to divide the spaces is tried."""
 _TOKEN = re.compile(
     _SPACE
     + r"""
@@ -53,17 +54,20 @@ class Text:
 
     def _tokens(self) -> list[Token]:
         tokens: list[Token] = []
-        place = 0
-        for match in _TOKEN.finditer(self.text):
-            if match.start() != place:
-                break
+        kind, place, match_at = "", 0, _TOKEN.match
+        while kind != END:
+            match = match_at(self.text, place)
+            if match is None:
+                self._fail_after_spaces(place)
             kind, place = match.lastgroup or END, match.end()
             first = match.start(kind)
             if place - first > _LONGEST_NUMBER and kind in ("integer", "float"):
                 self.fail(first, f"a number of {place - first} characters", "a number of at most 64 bits")
             tokens.append(Token(kind, match[kind] or "the end of the text", first))
-            if kind == END:
-                return tokens
+        return tokens
+
+    def _fail_after_spaces(self, place: int) -> NoReturn:
+        """Raises ptx.syntax at the character that begins no token."""
         spaces = re.compile(_SPACE, re.VERBOSE | re.DOTALL | re.ASCII).match(self.text, place)
         place = spaces.end() if spaces else place
         self.fail(place, "the character " + repr(self.text[place]), "a name, a number or a symbol of PTX")

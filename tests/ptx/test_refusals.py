@@ -37,6 +37,8 @@ def refusals(text):
         (HEAD + ".gobal .b32 x;", DIRECTIVE, 4),
         (HEAD + ".entry k() {\n ld.global.b32 %r0, [%rd" + "[" * 500, SYNTAX, 5),
         (HEAD + ".entry k() {\n" + "{" * 100_000, SYNTAX, 5),
+        (HEAD + " " * 100_000 + "`", SYNTAX, 4),
+        (HEAD + "/* more */" * 10_000 + "`", SYNTAX, 4),
         (HEAD + ".global .b32 x = " + "-" * 100_000 + "1;", SYNTAX, 4),
         (HEAD + ".global .b32 x[] = " + "{" * 100_000, SYNTAX, 4),
         (HEAD + ".entry k() {\n ret;\n mov.b32 %r1, 0;\n}", UNDECLARED, 6),
