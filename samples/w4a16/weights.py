@@ -91,6 +91,8 @@ class FactorsOfSums:
         """The sums of a tile are 0, and there is no step before its first."""
         self._acc.clear()
         self._sums.fill(0.0)
+        for factor in self._factors:
+            factor.set(0.0)
 
     def multiply(self, words: Sequence[nvb.Value], factors: Pair, x: nvb.SharedTile) -> None:
         """Unpack a step's weights, add the sums of the step before, and start the products."""

@@ -172,6 +172,20 @@ def sums_of_some_pieces(k, memory: Memory, flags: Flags, out: Memory, tiles: Cou
             k.store_accumulator(acc, out + piece.tile * 4096, 64)  # keeps
 
 
+@kernel("shares.not-cleared")
+def sums_of_the_piece_before(k, memory: Memory, flags: Flags, out: Memory, tiles: Count, steps: Count):
+    mma, acc, tile = wgmma_parts(k)
+    share = k.stream_k(tiles, steps)
+    sums = share.partial_sums(memory, flags)
+    with share.pieces() as piece:
+        acc.clear()  # keeps
+        with k.wgmma.group():
+            mma.accumulate(acc, tile, tile)
+        k.wgmma.wait_group(0, drains=[acc])
+        with sums.whole(acc, piece):
+            k.store_accumulator(acc, out + piece.tile * 4096, 64)
+
+
 @kernel("shares.parted")
 def memory_from_the_own_place_on(k, memory: Memory, flags: Flags, out: Memory, tiles: Count, steps: Count):
     _, acc, _ = wgmma_parts(k)

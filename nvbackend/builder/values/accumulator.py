@@ -87,6 +87,7 @@ class Accumulator(Placed):
         self.places = places
         """What knows the rows and columns of its elements."""
         self._written = CertainlyWritten()
+        self._written.begin(k.regions)
 
     @property
     def name(self) -> str:
@@ -110,6 +111,7 @@ class Accumulator(Placed):
 
     def clear(self) -> None:
         """Let the next mma overwrite the accumulator. It costs no instruction per register."""
+        self._written.begin(self._k.regions)
         if self._written.clear(self._k.regions):
             self.fill(0)
         self._k.write(self.scale, [constant(self._k, 0, s32).ir])
@@ -117,6 +119,7 @@ class Accumulator(Placed):
     def _note_mma(self) -> None:
         """An mma writes to it here."""
         self._written.write(self._k.regions)
+        self._written.add(self._k.regions)
 
     def fill(self, number: Operand) -> None:
         """Set every element to `number`, a Python number or a value of the element's type; the next mma adds to it."""
@@ -138,6 +141,11 @@ class Accumulator(Placed):
         self._k.write(self.storage, registers)
         self._k.write(self.scale, [constant(self._k, 1, s32).ir])
         self._written.write(self._k.regions)
+        self._written.begin(self._k.regions)
+
+    def _goes_on_in(self, region: Region) -> bool:
+        """Whether an mma adds to it inside of a block in which it is neither made nor cleared nor set."""
+        return self._written.goes_on_in(region)
 
     def values(self) -> list[Value]:
         """The thread's registers, in order. Register i is at `position(thread, i)`."""

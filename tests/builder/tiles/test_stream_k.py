@@ -221,6 +221,44 @@ def test_each_piece_is_left_or_added_once():
     assert repr(sums) == "<partial sums of 1 group(s) of 128 threads in <global address of f32, align 16>>"
 
 
+@pytest.mark.parametrize(("where", "wanted"), [("before", ["shares.not-cleared"]), ("piece", []), ("step", [])])
+def test_a_piece_does_not_begin_with_the_sums_of_the_one_before(where, wanted):
+    k, share, memory, flags, _ = builder()
+    mma = k.tiled_mma(nvb.wgmma.mma_async("m64n16k16", f16, f16, f32))
+    acc, a, b = mma.accumulator(), k.shared_tile(mma.smem_a(64)), k.shared_tile(mma.smem_b(64))
+    sums = share.partial_sums(memory, flags)
+    if where == "before":
+        acc.clear()
+    with share.pieces() as piece:
+        if where == "piece":
+            acc.clear()
+        with k.range(piece.first, piece.end):
+            if where == "step":
+                acc.set([value * 0.5 for value in acc.values()])
+            with k.wgmma.group():
+                mma.accumulate(acc, a, b)
+        k.wgmma.wait_group(0, drains=[acc])
+
+        def whole():
+            with sums.whole(acc, piece):
+                pass
+
+        assert rules(whole) == wanted
+
+
+def test_accumulators_of_several_atoms_are_cleared_too():
+    k, share, memory, flags, _ = builder()
+    mma = k.tiled_mma(nvb.wgmma.mma_async("m64n16k16", f16, f16, f32), tile=(128, 16))
+    acc, a, b = mma.accumulators(), k.shared_tile(mma.smem_a(64)), k.shared_tile(mma.smem_b(64))
+    sums = share.partial_sums(memory, flags)
+    with share.pieces() as piece:
+        acc[0, 0].clear()
+        with k.wgmma.group():
+            mma.accumulate(acc, a, b)
+        k.wgmma.wait_group(0, drains=acc)
+        assert rules(lambda: sums.whole(acc, piece).__enter__()) == ["shares.not-cleared"]
+
+
 def test_rounds_of_a_loop_have_partial_sums_of_their_own():
     """With one place for all, a CTA would overwrite what another has not read."""
     k, share, memory, flags, _ = builder()

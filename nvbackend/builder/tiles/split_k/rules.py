@@ -102,6 +102,13 @@ STREAM_THREADS = Rule(
     why="The threads of a group wait for each other, and each of them leaves and adds its part.",
     reference="PTX ISA 9.7.13.1 (barrier)",
 )
+NOT_CLEARED = Rule(
+    id="shares.not-cleared",
+    message="the products of a piece are added to what the piece before has left in {accumulator}",
+    fix="call acc.clear() in the block of share.pieces(), before the piece's first mma",
+    why="A CTA has pieces of several tiles, and only the first mma after a clear overwrites the accumulator.",
+    reference="PTX ISA 9.7.15.5 (wgmma.mma_async, scale-d)",
+)
 PIECE = Rule(
     id="shares.piece",
     message="sums.whole(acc, piece) {problem}",

@@ -116,8 +116,8 @@ class StreamK(KnownAttributes):
         """
         return PartialSums(self._k, self, self._roles.consuming, memory, flags, warpgroup)
 
-    def _take(self) -> None:
-        """Note that the sums of this piece are left or added here. Raises shares.piece."""
+    def _take(self, acc: Sums) -> None:
+        """Note that the sums of this piece are left or added here. Raises shares.piece, shares.not-cleared."""
         if self._region is None or self._k.core.regions[-1] is not self._region:
             advice = "call it in the block of share.pieces() itself, in no other block inside of it"
             rules.PIECE.fail(problem="is not where every piece comes once", advice=advice)
@@ -125,6 +125,9 @@ class StreamK(KnownAttributes):
             advice = "call it once, and store the tile in its block"
             rules.PIECE.fail(problem="is called twice for a piece", advice=advice)
         self._is_taken = True
+        for each in _accumulators(acc):
+            if each._goes_on_in(self._region):
+                rules.NOT_CLEARED.fail(accumulator=each.name)
 
 
 @user_facing
@@ -161,12 +164,12 @@ class PartialSums(KnownAttributes):
         A CTA with a piece that ends before leaves the sums of `acc` in memory instead, and raises its flag. The CTA
         with the last step waits for each of the others that have steps of the tile, from the last one to the first,
         adds what it has left, and lowers the flag. The accumulator is drained. All threads of the group execute it,
-        once for each piece, in the block of `share.pieces()`. Raises shares.piece, shares.memory.
+        once for each piece, in the block of `share.pieces()`. Raises shares.piece, shares.not-cleared, shares.memory.
         """
         k, share, element = self._k, self._share, _element(acc)
         self._check(element)
         self._check_round()
-        share._take()
+        share._take(acc)
         with k.if_(piece.end < share.steps):
             self._leave(_words(acc))
         with k.else_():
@@ -232,6 +235,13 @@ def _words(acc: Sums) -> list[Value]:
         return acc.values()
     along_m, along_n, _ = acc.shape
     return [register for each in acc[: along_m * along_n] for register in each.values()]
+
+
+def _accumulators(acc: Sums) -> Sequence[Accumulator]:
+    """The accumulators in which the sums are; none for elements of a tile."""
+    if isinstance(acc, RegisterTensor):
+        return ()
+    return (acc,) if isinstance(acc, Accumulator) else acc[:]
 
 
 def _element(acc: Sums) -> ElementType:
