@@ -10,7 +10,7 @@ from typing import Any
 import nvbackend as nvb
 from samples.problem import Problem
 from samples.problem import main as solve
-from samples.w4a16.choice import Choice, choose
+from samples.w4a16.choice import MULTIPROCESSORS, Choice, choose
 from samples.w4a16.weights import BIAS, GROUP, UNIT, pack
 
 
@@ -21,7 +21,7 @@ def launch(
     scales: Any,
     *others: Any,
     choice: Choice,
-    multiprocessors: int = 132,
+    multiprocessors: int = MULTIPROCESSORS,
 ) -> None:
     """Start the kernel on X (M x K), packed W, factors (K / GROUP x N) and Y (M x N), of whole tiles and groups.
 
@@ -39,7 +39,7 @@ def launch(
     loaded.launch(choice.grid(m, n, k, multiprocessors), x, w, scales, *others, m, n, k // GROUP)
 
 
-def problem_for(choice: Choice, m: int, n: int, k: int, multiprocessors: int = 132) -> Problem:
+def problem_for(choice: Choice, m: int, n: int, k: int, multiprocessors: int = MULTIPROCESSORS) -> Problem:
     """Random numbers; a weight is rounded to f16 once, when it is multiplied with its factor."""
     import numpy as np
 

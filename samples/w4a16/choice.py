@@ -12,6 +12,7 @@ from samples.w4a16.clusters import clusters
 from samples.w4a16.streams import streams
 from samples.w4a16.weights import GROUP, ROWS
 
+MULTIPROCESSORS = 132  # of an H200
 SHARED = 231_000  # bytes of a multiprocessor's shared memory
 TOGETHER = 32  # rows of X up to which a tile has all of them: two tiles would read W twice for little
 
@@ -78,11 +79,11 @@ class Streams:
     def _tiles(self, m: int, n: int) -> int:
         return n // (ROWS * self.consumers) * -(-m // self.columns)
 
-    def grid(self, m: int, n: int, k: int, multiprocessors: int = 132) -> int:
+    def grid(self, m: int, n: int, k: int, multiprocessors: int = MULTIPROCESSORS) -> int:
         """As many CTAs as run at once, and no more than there are steps."""
         return min(multiprocessors * self.ctas, self._tiles(m, n) * (k // GROUP))
 
-    def workspace(self, m: int, n: int, k: int, multiprocessors: int = 132) -> tuple[int, ...]:
+    def workspace(self, m: int, n: int, k: int, multiprocessors: int = MULTIPROCESSORS) -> tuple[int, ...]:
         """How many f32 and flags CTAs leave for one another; flags are 0 before a launch, and after it."""
         flags = self.grid(m, n, k, multiprocessors) * self.consumers
         return flags * ROWS * self.columns, flags
@@ -128,6 +129,6 @@ def candidates(m: int) -> list[Choice]:
     return list(dict.fromkeys(one for one in every if one.stages >= LEAST_STAGES))
 
 
-def choose(m: int, n: int, k: int, multiprocessors: int = 132) -> Choice:
+def choose(m: int, n: int, k: int, multiprocessors: int = MULTIPROCESSORS) -> Choice:
     """The candidate that takes least time; of equal ones the first."""
     return min(candidates(m), key=lambda one: one.microseconds(m, n, k, multiprocessors))

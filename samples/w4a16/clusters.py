@@ -1,6 +1,6 @@
-"""Few rows of W or of X: the CTAs of a cluster take the steps along K of a tile in turn.
+"""The CTAs of a cluster take the steps along K of a tile in turn, so that every multiprocessor has a part of W to read.
 
-So every multiprocessor has a part of W to read. Each CTA adds a part of the sums: the others store theirs to its shared
+Each CTA adds a part of the sums: the others store theirs to its shared
 memory, and these stores complete on its mbarrier.
 """
 

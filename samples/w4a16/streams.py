@@ -1,4 +1,4 @@
-"""Many rows of W: stream-K, where all CTAs have the same number of steps, however many tiles there are.
+"""Stream-K: all CTAs have the same number of steps, to one, however many tiles there are.
 
 224 tiles, say, are two waves of CTAs on 132 multiprocessors, of which the second one fills two thirds. A CTA that ends
 within a tile leaves its sums in global memory, and the one with the tile's last step adds them.
@@ -38,11 +38,15 @@ def streams(
     blocks = n // rows
     share = k.stream_k(blocks * ((m + (columns - 1)) // columns), steps)
 
+    def place_of(tile: nvb.Value) -> tuple[nvb.Value, nvb.Value]:
+        """The row and column of Y^T where a tile begins."""
+        return tile % blocks * rows, begin(k, tile // blocks, columns, m)
+
     with k.producer(registers=40):
         k.griddepcontrol("launch_dependents")
         k.griddepcontrol("wait")
         with share.pieces() as piece:
-            at = piece.tile % blocks * rows, begin(k, piece.tile // blocks, columns, m)
+            at = place_of(piece.tile)
             with k.range(piece.first, piece.end) as step, along_k.ring.fill() as stage:
                 along_k.load(stage, operands, at, step)
 
@@ -55,7 +59,6 @@ def streams(
             along_k.ring.release()
             with partial_sums.whole(acc, piece):
                 first = piece.tile // blocks * columns
-                at = piece.tile % blocks * rows, begin(k, piece.tile // blocks, columns, m)
-                sums, tile = acc.elements(warpgroup), Tile(k, y, at, (m, n), first)
+                sums, tile = acc.elements(warpgroup), Tile(k, y, place_of(piece.tile), (m, n), first)
                 for octet in range(columns // OCTET):
                     tile.write(octet, slot, sums[4 * octet : 4 * octet + 4])

@@ -31,7 +31,7 @@ MOST_DEPTH = 2048
 MANY = 300
 """Rows that no skinny tile has all of."""
 SHARES = 3
-"""CTAs of a multiprocessor each in stream-K: of two tiles or four they have parts."""
+"""So many multiprocessors stream-K is launched for: its CTAs have parts of two tiles or four."""
 OTHERS_COLUMNS = 16
 """Rows of the shorter side in skinny tiles of other types than f16."""
 

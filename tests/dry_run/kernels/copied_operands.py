@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import f16
-from tests.dry_run.kernels.parts import COUNT, MATRIX, OUT, TILE, State, chunk_of, gemm, multiply, named, small
-from tests.dry_run.registry import Launch, Mistake, Out, scene
+from tests.dry_run.kernels.parts import COUNT, MATRIX, OUT, TILE, State, chunk_of, copied, gemm, multiply, named
+from tests.dry_run.registry import Mistake, scene
 
 STYLE = "cp.async and wgmma"
 
@@ -65,17 +65,9 @@ def pages(k, a: nvb.Pointer[f16], b: nvb.Pointer[f16], c: OUT, steps: COUNT, *, 
         k.store_accumulator(acc, c, 64)
 
 
-def _moved(*counts):
-    def launch(tiles):
-        x = small(tiles, 64 * tiles, 64)
-        return Launch(1, (x, Out(x), tiles))
-
-    return lambda: [launch(tiles) for tiles in counts]
-
-
 @scene(
     STYLE,
-    _moved(1, 3),
+    copied(1, 3),
     why="All threads copy, wait for their own copies, and fence before they meet.",
     variants={"issuer_fences": "The thread that stores fences, after the barrier."},
     no_fence=Mistake("proxy-fence", "What cp.async has copied is stored by TMA with no fence between."),

@@ -7,7 +7,7 @@ import numpy as np
 import nvbackend as nvb
 from nvbackend import f16, f32, i32, u64
 from tests.dry_run.kernels.cutlass_sm80 import Sums
-from tests.dry_run.kernels.parts import COUNT, MATRIX, OUT, TILE, State, gemm, named, small
+from tests.dry_run.kernels.parts import COUNT, MATRIX, OUT, TILE, State, copied, gemm, named, small
 from tests.dry_run.registry import Launch, Mistake, Out, scene
 
 STYLE = "copies by hand"
@@ -128,17 +128,9 @@ def _matrices(k, tile, row, chunk):
     return k.mma.ldmatrix(tile.address.byte_offset(row * 128 + (chunk ^ (row % 8)) * 16, align=16), 4)
 
 
-def _copied(*counts):
-    def launch(tiles):
-        x = small(tiles, 64 * tiles, 64)
-        return Launch(1, (x, Out(x), tiles))
-
-    return lambda: [launch(tiles) for tiles in counts]
-
-
 @scene(
     STYLE,
-    _copied(1, 3, 4, 9),
+    copied(1, 3, 4, 9),
     why="One thread loads and stores; a stage is loaded again when the store before the last has read.",
     leaves_one_more=Mistake("released-early", "The wait leaves two stores, one of them of the stage that is loaded."),
     waits_from_the_fifth_on=Mistake("released-early", "The first stage that comes again is loaded without the wait."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,16 @@ def small(seed: int, *shape: int, kind: Any = np.float16) -> np.ndarray[Any, Any
 def product(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """A * B^T."""
     return a.astype(np.float32) @ b.astype(np.float32).T
+
+
+def copied(*counts: int) -> Callable[[], list[Launch]]:
+    """Launches that copy so many tiles of 64 x 64."""
+
+    def launch(tiles: int) -> Launch:
+        x = small(tiles, 64 * tiles, 64)
+        return Launch(1, (x, Out(x), tiles))
+
+    return lambda: [launch(tiles) for tiles in counts]
 
 
 def gemm(
