@@ -173,7 +173,7 @@ def _slot(cls: type, name: str) -> MemberDescriptorType | None:
 def _hash(cls: Any, scope: dict[str, Any]) -> _Method:
     fields = dataclasses.fields(cls)
     hashed = [field.name for field in fields if (field.compare if field.hash is None else field.hash)]
-    values = "".join(f"self.{name}, " for name in numbered(len(hashed)))
+    values = "".join(f"self.{name}," for name in numbered(len(hashed)))
     return compiled(scope, "__hash__", ["self"], [f"return hash(({values}))"], hashed, {})
 
 

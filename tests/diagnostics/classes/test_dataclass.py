@@ -310,10 +310,19 @@ def _texts_compiled(act: Callable[[], object]) -> int:
     return len(seen)
 
 
+@pytest.fixture
+def nothing_prepared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No text is compiled as a test begins: they are in no module, and no other test has asked for them."""
+    monkeypatch.setattr(texts, "prepared_name", lambda _: "of no text")
+    texts.method_code.cache_clear()
+    yield
+    texts.method_code.cache_clear()
+
+
+@pytest.mark.usefixtures("nothing_prepared")
 def test_a_text_is_compiled_at_its_first_use() -> None:
     options = {"frozen": True, "slots": True, "order": True}
     made: list[Any] = []
-    texts._code.cache_clear()
     assert _texts_compiled(lambda: made.append(_points(OURS(**options)))) == 0
     for first in (1, 0):
         assert _texts_compiled(lambda: made.append(made[0](1))) == first
@@ -322,8 +331,8 @@ def test_a_text_is_compiled_at_its_first_use() -> None:
     assert _texts_compiled(lambda: _points(pythons(**options))) >= 5  # the witness counts
 
 
+@pytest.mark.usefixtures("nothing_prepared")
 def test_a_method_of_a_base_is_compiled_once() -> None:
-    texts._code.cache_clear()
     base = _points(OURS)
     child = type("Child", (base,), {})
     assert _texts_compiled(lambda: child(1)) == 1
@@ -332,6 +341,7 @@ def test_a_method_of_a_base_is_compiled_once() -> None:
     assert "__init__" not in vars(child)
 
 
+@pytest.mark.usefixtures("nothing_prepared")
 def test_one_text_is_compiled_for_classes_that_differ_in_names() -> None:
     @OURS(frozen=True)
     class First:
@@ -349,7 +359,6 @@ def test_one_text_is_compiled_for_classes_that_differ_in_names() -> None:
         x: int = 4
         c: set[int] = field(default_factory=set, kw_only=True)
 
-    texts._code.cache_clear()
     assert _texts_compiled(lambda: First(1)) == 1
     assert _texts_compiled(Second) == 0
     assert (First(1), Second(2, c={1})) == (First(1, "a", c=[]), Second(_1=2, x=4, c={1}))
