@@ -24,6 +24,8 @@ from nvbackend.tiled.operand import Beside
 
 _CHUNKS_A_WORD = 4
 """Groups of elements that 16 bits of metadata speak of, four bits each."""
+_KEEPS_THE_FIRST = 0x4444
+"""Metadata that keeps the first two elements of each group: legal for elements of every width, as zeros are not."""
 FACTORS = REGISTER_BITS // ue8m0.bits
 """How many scale factors a register holds."""
 
@@ -127,7 +129,16 @@ class WarpFragments:
         self._check_beside("metadata", metadata, u16)
         made = make_registers(self._k.core, u16, Layout(cut(metadata.layout).shape), "metadata")
         load_fitting(self._k, metadata, made, cut, where)
+        if where is not None:
+            self._keep_legal(made, where.partition(cut))
         return made
+
+    def _keep_legal(self, metadata: RegisterTensor, where: Inside) -> None:
+        """Legal words in place of the zeros that were loaded for what is outside of `where`."""
+        for word in range(size(metadata.layout)):
+            inside = where.holds(word)
+            if inside is not None:
+                metadata[word] = self._k.select(inside, metadata[word], _KEEPS_THE_FIRST)
 
     def scales(self, beside: Beside, scales: Tensor, where: Inside | None) -> RegisterTensor:
         """The scale factors of A or B, of a tile with a row of them for each row of that."""

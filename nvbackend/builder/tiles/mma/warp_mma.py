@@ -127,7 +127,8 @@ class TiledWarpMma(KnownAttributes):
         """What `gemm` takes in addition to a sparse A: metadata of a tile, u16 in global or shared memory.
 
         `metadata` has a row for each row of A, of words that speak of four groups of elements each: of four elements,
-        of eight of 4 bits, of two of 32. The lowest bits are of the first group. PTX ISA 9.7.14.6.1.
+        of eight of 4 bits, of two of 32. The lowest bits are of the first group. Words outside of `where` are legal
+        ones, which keep the first elements of each group. PTX ISA 9.7.14.6.1.
         """
         return self._fragments.metadata(metadata, where)
 
