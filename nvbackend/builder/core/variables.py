@@ -74,19 +74,40 @@ class Variable(Arithmetic):
         self._k.write(self._storage, [as_value(self._k, value, self._element).ir])
 
     def __iadd__(self, other: Operand) -> Variable:  # type: ignore[override]
-        self.set(self._value() + other)
-        return self
+        return self._changed(self._value() + other)
 
     def __isub__(self, other: Operand) -> Variable:  # type: ignore[override]
-        self.set(self._value() - other)
-        return self
+        return self._changed(self._value() - other)
 
     def __imul__(self, other: Operand) -> Variable:  # type: ignore[override]
-        self.set(self._value() * other)
-        return self
+        return self._changed(self._value() * other)
+
+    def __itruediv__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._changed(self._value() / other)
+
+    def __ifloordiv__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._changed(self._value() // other)
+
+    def __imod__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._changed(self._value() % other)
+
+    def __iand__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._changed(self._value() & other)
+
+    def __ior__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._changed(self._value() | other)
 
     def __ixor__(self, other: Operand) -> Variable:  # type: ignore[override]
-        self.set(self._value() ^ other)
+        return self._changed(self._value() ^ other)
+
+    def __ilshift__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._changed(self._value() << other)
+
+    def __irshift__(self, other: Operand) -> Variable:  # type: ignore[override]
+        return self._changed(self._value() >> other)
+
+    def _changed(self, value: Value) -> Variable:
+        self.set(value)
         return self
 
     def __repr__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 import sys
 from contextlib import ExitStack
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nvbackend as nvb
-from nvbackend import i32
+from nvbackend import f32, i32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.signature import Parameter, Pointer, Scalar
 from tests.support.host import run_on_host
@@ -276,16 +277,40 @@ def test_a_block_that_the_users_terminator_has_ended(after) -> None:
         after(k)
 
 
-@pytest.mark.parametrize("number", [0, 3, 9])
-def test_each_operator_that_changes_a_variable_in_place(number):
+IN_PLACE = (
+    operator.iadd,
+    operator.isub,
+    operator.imul,
+    operator.ifloordiv,
+    operator.imod,
+    operator.iand,
+    operator.ior,
+    operator.ixor,
+    operator.ilshift,
+    operator.irshift,
+)
+
+
+@pytest.mark.parametrize("change", IN_PLACE, ids=lambda change: change.__name__)
+def test_each_operator_that_changes_a_variable_in_place(change):
+    """In a loop, where an operator that only made another value would have no effect."""
     k, out, a = builder("a")
-    sums, differences, products, flipped = k.var(5), k.var(5), k.var(5), k.var(5)
-    sums += a
-    differences -= a
-    products *= a
-    flipped ^= a
-    out[0] = sums + differences * 100 + products * 10_000 + flipped * 1_000_000
-    assert result(k, number) == (5 + number) + (5 - number) * 100 + 5 * number * 10_000 + (5 ^ number) * 1_000_000
+    x = k.var(53)
+    with k.range(2):
+        assert change(x, a) is x
+    out[0] = x
+    assert result(k, 3) == change(change(53, 3), 3)
+
+
+def test_a_quotient_changes_a_variable_in_place():
+    k = KernelBuilder("halves", "sm_90a", threads=32, parameters=[Parameter("out", Pointer(f32))])
+    x = k.var(1.0)
+    with k.range(3):
+        x /= 2.0
+    k.arguments[0][0] = x
+    out = np.zeros(1, np.float32)
+    run_on_host(k.finish(), out)
+    assert out[0] == 0.125
 
 
 def test_a_function_that_returns_leaves_the_loops_that_it_opened_and_no_other():
