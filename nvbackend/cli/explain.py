@@ -2,7 +2,7 @@
 
 All forms of one spelling are shown on one page, and so are all spellings of an opcode. FILE.ptx:LINE names the
 instruction of that line, with its operands. For a rule's id, or the first line of a diagnostic, show the rule; for a
-call of nvbackend, such as k.tma.load, its arguments and what it does.
+call or class of nvbackend, such as k.tma.load, nvb.Ring or ring.fill, its arguments and what it does.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nvbackend.cli import rules
-from nvbackend.cli.explaining.calls import call_data, call_named, explained_call
+from nvbackend.cli.explaining.calls import call_data, call_named, explained_call, first_line_of
 from nvbackend.cli.explaining.data import as_json, line_data, rows_data
 from nvbackend.cli.explaining.line import explained_line, line_named
+from nvbackend.cli.explaining.names import full_names
 from nvbackend.cli.explaining.opcode import explained_opcode
 from nvbackend.cli.explaining.variants import explained
 from nvbackend.cli.own_rows import (
@@ -63,7 +64,7 @@ def add_to(commands: Commands) -> None:
     )
     parser.add_argument("--target", metavar="T", help="also say whether this target has it, such as sm_90a")
     parser.add_argument(
-        "--json", action="store_true", help="print a JSON object: rows, a rule, instructions, or a call"
+        "--json", action="store_true", help="print a JSON object: rows, a rule, instructions, a call, or calls"
     )
     add_option(parser)
     add_rules_option(parser)
@@ -81,7 +82,7 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
             yield from explained_line(*place, target, own_rows(arguments.rows))
         return
     if (call := call_named(arguments.spelling)) is not None:
-        yield from [as_json({"call": call_data(call)})] if arguments.json else explained_call(call)
+        yield from _of_calls([call], as_object=arguments.json)
         return
     others = own_rows(arguments.rows)
     try:
@@ -89,17 +90,33 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
     except DiagnosticError:
         opcode = spelling_in(arguments.spelling)
         begun = [row for row in (*others, *every_row()) if row.ptx.startswith(f"{opcode}.")]
-        rule = _rule_called(arguments.spelling, rules_by_id(own_rules(arguments.rules)), is_exact=bool(begun))
+        names = [] if begun or opcode in FAMILIES else full_names(arguments.spelling)
+        every_rule = rules_by_id(own_rules(arguments.rules))
+        rule = _rule_called(arguments.spelling, every_rule, is_exact=bool(begun or names))
         if rule is None and begun:
             begun.sort(key=lambda row: row.opcode != opcode)  # cp.async before cp.async.bulk
             in_full = as_json({"rows": rows_data(begun, target)}) if arguments.json else ""
             yield from [in_full] if in_full else explained_opcode(begun, target)
+            return
+        if rule is None and names:
+            yield from _of_calls(names, as_object=arguments.json)
             return
         if rule is None:
             raise
         yield from [as_json({"rule": rule_data(rule)})] if arguments.json else explained_rule(rule)
         return
     yield from [as_json({"rows": rows_data(rows, target)})] if arguments.json else explained(rows, target)
+
+
+def _of_calls(names: Sequence[str], *, as_object: bool) -> Iterator[str]:
+    """A call; or of several that a short name may mean each name and what it does."""
+    if len(names) == 1:
+        yield from [as_json({"call": call_data(names[0])})] if as_object else explained_call(names[0])
+        return
+    said = {name: first_line_of(name) for name in names}
+    width = max(map(len, said))
+    lines = (f"{name:<{width}}  {line}\n" for name, line in said.items())
+    yield from [as_json({"calls": said})] if as_object else lines
 
 
 def _rule_called(text: str, every: Mapping[str, Rule], *, is_exact: bool) -> Rule | None:

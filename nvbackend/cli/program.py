@@ -41,7 +41,8 @@ class _Parser(argparse.ArgumentParser):
         """A command refuses what it does not know itself: its own usage is the one that helps."""
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown and " " in self.prog:
-            near = misspelt(unknown[0].partition("=")[0], self._option_string_actions)
+            long = [option for option in self._option_string_actions if option.startswith("--")]
+            near = misspelt(unknown[0].partition("=")[0], long)
             self.error(f"unrecognized arguments: {' '.join(unknown)}{_question(near)}")
         return parsed, unknown
 

@@ -46,8 +46,13 @@ def add_to(commands: Commands) -> None:
     parser = commands.add_parser("simulate", help="run a kernel of a PTX file without a GPU", description=__doc__)
     parser.add_argument("file", metavar="FILE.ptx", help="the file with the kernel")
     parser.add_argument("--kernel", metavar="NAME", help="the name of the kernel; by default the first")
-    for name, text in (("grid", "CTAs"), ("block", "threads of a CTA"), ("cluster", "CTAs of a cluster")):
-        parser.add_argument(f"--{name}", metavar="X,Y,Z", type=_extents, help=f"{text}, one to three numbers")
+    for name, text, otherwise in (
+        ("grid", "CTAs", ""),
+        ("block", "threads of a CTA", "; by default those of .reqntid or .maxntid, else 1"),
+        ("cluster", "CTAs of a cluster", ""),
+    ):
+        said = f"{text}, one to three numbers{otherwise}"
+        parser.add_argument(f"--{name}", metavar="X,Y,Z", type=_extents, help=said)
     parser.add_argument("--shared", metavar="BYTES", type=int, default=0, help="size of dynamic shared memory")
     parser.add_argument(
         "--seed", metavar="N", type=int, default=0, help="choose another legal order of threads and operations"
@@ -74,7 +79,9 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
     module = nvb.simulator.Simulator().load(text, source=arguments.file)
     if not module.kernels:
         _refuse(f"{arguments.file} has no kernel", "name a file of PTX with an .entry")
-    _check_parameters(text, arguments.kernel or module.kernels[0])
+    kernel = arguments.kernel or module.kernels[0]
+    _check_parameters(text, kernel)
+    arguments.block = arguments.block or _declared_block(text, kernel)
     values = [_value(argument) for argument in arguments.arg]
     if arguments.timeline is not None and not Path(arguments.timeline).parent.is_dir():  # a run may take an hour
         rules.OUTPUT.fail(file=arguments.timeline, problem="No such file or directory")
@@ -112,13 +119,23 @@ def _check_parameters(text: str, kernel: str) -> None:
         )
 
 
+def _declared_block(text: str, kernel: str) -> tuple[int, ...]:
+    """The threads of a CTA that the PTX requires, or else has at most; 1 where it says neither."""
+    from nvbackend.ptx import parse
+
+    for function in (each for each in parse(text).functions if each.name == kernel):
+        if said := function.directive("reqntid") or function.directive("maxntid"):
+            return tuple(map(int, said))
+    return (1,)
+
+
 def _launched(module: Any, values: list[Any], arguments: argparse.Namespace) -> Any:
     """Run the kernel. Raises cli.simulate where memory runs out, and what a launch raises."""
     launch = partial(
         module.launch,
         arguments.kernel or module.kernels[0],
         grid=arguments.grid or (1,),
-        block=arguments.block or (1,),
+        block=arguments.block,
         cluster=arguments.cluster,
         shared=arguments.shared,
         seed=arguments.seed,

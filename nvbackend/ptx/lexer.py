@@ -29,6 +29,9 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
 _LONGEST_LINE = 120
+_OF_PYTHON = re.compile(r"# \S+:\d+  ")
+"""The begin of a line of Python among those of PTX, as the command line shows a kernel."""
+_PLAIN = ": nvbackend build FILE.py --show ptx --plain prints it without the lines of Python"
 _LONGEST_NUMBER = 400
 """The most characters of a number: more than 64 bits take in binary, or an f64 in decimal."""
 END = "end"
@@ -98,4 +101,5 @@ class Text:
             found=found,
             expected=expected,
             text=f": {line}" if line else "",
+            printed=_PLAIN if _OF_PYTHON.match(line) else "",
         )

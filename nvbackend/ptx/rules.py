@@ -7,7 +7,7 @@ from nvbackend.diagnostics import Rule
 SYNTAX = Rule(
     id="ptx.syntax",
     message="column {column}: {found} where {expected} is expected{text}",
-    fix="write {expected}, or pass the text that a compiler printed whole",
+    fix="write {expected}, or pass the text that a compiler printed whole{printed}",
     why="ptxas refuses the text, and reports nothing after its first syntax error.",
     reference="PTX ISA 4 (Syntax)",
 )

@@ -43,6 +43,41 @@ def test_names_of_the_package(name: str, capsys: Printed) -> None:
     assert explained(capsys, name).startswith(f"{name}(")
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("ring.fill", "nvb.Ring.fill"),
+        ("acc.elements(warpgroup)", "nvb.Accumulator.elements"),
+        ("mma.load_metadata", "nvb.TiledWarpMma.load_metadata"),
+        ("Value.to", "nvb.Value.to"),
+        ("MmaAtom", "nvb.atoms.MmaAtom"),
+        ("atomic.add", "k.atomic.add"),
+        ("tiled_mma", "k.tiled_mma"),
+    ],
+)
+def test_a_name_may_be_as_short_as_in_a_program(text: str, name: str, capsys: Printed) -> None:
+    assert explained(capsys, text) == explained(capsys, name)
+
+
+def test_a_short_name_of_several_calls_lists_them(capsys: Printed) -> None:
+    listed = dict(line.split(maxsplit=1) for line in explained(capsys, "fill").splitlines())
+    assert listed.keys() == {"nvb.Ring.fill", "nvb.Accumulator.fill"}
+    assert listed["nvb.Ring.fill"].startswith("Wait until the next stage is empty")
+    assert json.loads(explained(capsys, "fill", "--json"))["calls"] == listed
+
+
+def test_a_class_has_its_calls(capsys: Printed) -> None:
+    said = explained(capsys, "nvb.TiledWarpMma")
+    assert said.startswith("nvb.TiledWarpMma(")
+    assert "\n  nvb.TiledWarpMma.load_metadata " in said
+
+
+@pytest.mark.parametrize("text", ["ld.global.f32", "add.s32", "wgma.mma_async"])
+def test_a_wrong_spelling_of_ptx_is_no_name(text: str, capsys: Printed) -> None:
+    assert main(["explain", text]) == 2
+    assert "is not the spelling of an instruction" in capsys.readouterr().err
+
+
 def test_as_json(capsys: Printed) -> None:
     told = json.loads(explained(capsys, "k.tma", "--json"))["call"]
     assert (told["name"], told["form"]) == ("k.tma", "")

@@ -55,7 +55,7 @@ def test_what_is_like_none_is_not_given_the_first_of_the_alphabet(given: str, li
     [
         ("ld.global.f32", "ld.global."),
         ("mma.sinc", "mma.sync."),
-        ("atomic.add", "atom."),
+        ("atomc.add", "atom."),
         ("shfl.bfly", "shfl.sync."),
         ("wgma.mma_async", "wgmma.mma_async."),
         ("mma.async.m64", "mma."),

@@ -31,6 +31,7 @@ Printed = pytest.CaptureFixture[str]
         (["catalog"], "cli.usage", "'catalogue'"),
         (["bild"], "cli.usage", "; did you mean build?"),
         (["build", "k.py:k", "--color=alway"], "cli.usage", "; did you mean always?"),
+        (["build", "k.py:k", "-o", "k.ptx"], "cli.usage", "unrecognized arguments: -o k.ptx\n"),
         (["build", "k.py:k", "--targt=sm_90"], "cli.usage", "--targt=sm_90; did you mean --target?"),
         (["catalogue", "--colour"], "cli.usage", "--colour"),
         (

@@ -46,6 +46,18 @@ def test_a_kernel_is_run(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert printed.endswith("1: f32[16]: 0 0.5 1 1.5 2 2.5 3 3.5 ...\n")
 
 
+@pytest.mark.parametrize(
+    ("directives", "block"), [(".maxntid 16", 16), (".maxntid 32 .reqntid 4, 2", 8), (".maxnreg 32", 1)]
+)
+def test_the_ptx_says_how_many_threads_there_are(
+    directives: str, block: int, file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(file).write_text(SCALE.replace(".f32 by)\n", f".f32 by) {directives}\n"), encoding="utf-8")
+    launch = ["--arg", "f32[16]", "--arg", "f32[16]", "--arg", "0.5", "--json"]
+    assert main(["simulate", file, *launch]) == 0
+    assert np.prod(json.loads(capsys.readouterr().out)["block"]) == block
+
+
 def test_json_of_a_launch(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     launch = ["--grid", "2", "--block", "8", "--arg", "f32[16]=arange", "--arg", "f32[16]", "--arg", "inf", "--report"]
     assert main(["simulate", file, *launch, "--json"]) == 0
@@ -194,6 +206,24 @@ def test_what_a_launch_is_given(file: str, tmp_path: Path, monkeypatch: pytest.M
         assert type(found) is type(wanted)
         assert np.array_equal(found, wanted)
         assert getattr(found, "dtype", None) == getattr(wanted, "dtype", None)
+
+
+def test_what_build_shows_for_people_is_not_what_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = tmp_path / "twice.py"
+    program.write_text(
+        "import nvbackend as nvb\n\n\n"
+        '@nvb.kernel("sm_80", threads=32)\n'
+        "def twice(k, x: nvb.Pointer(nvb.f32)):\n"
+        "    x[k.thread_id()] *= 2.0\n",
+        encoding="utf-8",
+    )
+    file = tmp_path / "twice.ptx"
+    for options, status in (([], 2), (["--plain"], 0)):
+        assert main(["build", str(program), "--show", "ptx", *options]) == 0
+        file.write_text(capsys.readouterr().out, encoding="utf-8")
+        assert main(["simulate", str(file), "--arg", "f32[32]"]) == status
+        fix = "nvbackend build FILE.py --show ptx --plain prints it without the lines of Python"
+        assert (fix in capsys.readouterr().err) == (status == 2)
 
 
 @pytest.mark.parametrize("name", ["u8", "s8"])

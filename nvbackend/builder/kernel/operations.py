@@ -376,9 +376,9 @@ class Operations(FunctionBuilder):
         Tcgen05Request with an instruction `descriptor`), an atom, CuTe's name of an atom, or a TiledMMA. All but the
         last are laid over `warpgroups` along M and N (for mma.sync, warps), or over `atom_layout` and `permutation`,
         which are those of `nvbackend.tiled.make_tiled_mma`. `tile` is the (M, N) that is multiplied together, by
-        default what the threads take at once. Raises every broken rule of
-        the instruction and of the atoms' contract (`nvbackend.atoms.check_atom`), mma.warpgroups, mma.tiled,
-        warp-mma.atom, and what `make_tiled_mma` raises.
+        default what the threads take at once. It is a TiledWarpMma of mma.sync, a TiledWgmma or a TiledTcgen05,
+        whose calls load, multiply and store. Raises every broken rule of the instruction and of the atoms' contract
+        (`nvbackend.atoms.check_atom`), mma.warpgroups, mma.tiled, warp-mma.atom, and what `make_tiled_mma` raises.
         """
         return make_tiled(
             self,

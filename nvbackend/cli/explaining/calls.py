@@ -1,4 +1,4 @@
-"""Explains a call of nvbackend itself by its name: k.tma.load, a noun such as k.tma, nvb.tune."""
+"""Explains a call of nvbackend itself by its name: k.tma.load, a noun such as k.tma, nvb.tune, or a class."""
 
 from __future__ import annotations
 
@@ -11,8 +11,15 @@ from nvbackend.diagnostics import DiagnosticError
 from nvbackend.diagnostics.arguments import as_written
 
 _CHIP, _THREADS = "sm_100a", 128
-"""Of a builder whose calls are looked at and not made."""
+"""Of the example builder."""
 _OWNERS = ("k", "nvb")
+
+
+def example_builder() -> Any:
+    """A builder whose calls are looked at and not made."""
+    import nvbackend as nvb
+
+    return nvb.KernelBuilder("explained", _CHIP, threads=_THREADS)
 
 
 def call_named(text: str) -> str | None:
@@ -23,16 +30,31 @@ def call_named(text: str) -> str | None:
 
 
 def call_data(name: str) -> dict[str, Any]:
-    """Its name, how it is called, and what it says of itself; of a noun also its calls. Raises cli.spelling, and
-    call.unknown for a call that no builder has."""
+    """Its name, how it is called, and what it says of itself; of a noun or class also its calls.
+
+    Raises cli.spelling, and call.unknown for a call that no builder has.
+    """
     subject = _found(name)
-    calls = [each for each in dir(type(subject)) if not each.startswith("_")] if hasattr(subject, "__noun__") else []
+    is_noun = hasattr(subject, "__noun__")
+    own = type(subject) if is_noun else subject
+    calls = members(own) if isinstance(own, type) else []
     return {
         "name": name,
-        "form": "" if calls else _form(subject),
-        "doc": inspect.getdoc(type(subject) if calls else subject) or "",
-        "calls": {f"{name}.{each}": _first_line(getattr(subject, each)) for each in calls},
+        "form": "" if is_noun else _form(subject),
+        "doc": inspect.getdoc(own) or "",
+        "calls": {f"{name}.{each}": _first_line(getattr(own, each)) for each in calls},
     }
+
+
+def members(given: type) -> list[str]:
+    """The public calls and properties of a class that the package has written."""
+    return [name for name in dir(given) if not name.startswith("_") and _is_ours(getattr(given, name))]
+
+
+def _is_ours(member: Any) -> bool:
+    function = member.fget if isinstance(member, property) else member
+    is_python = inspect.isfunction(function) or inspect.ismethod(function)
+    return is_python and function.__module__.startswith("nvbackend")
 
 
 def explained_call(name: str) -> Iterator[str]:
@@ -45,11 +67,16 @@ def explained_call(name: str) -> Iterator[str]:
         yield from (f"  {call:<{width}}  {line}\n" for call, line in data["calls"].items())
 
 
+def first_line_of(name: str) -> str:
+    """The first line of what a call or name says of itself."""
+    return _first_line(_found(name))
+
+
 def _found(name: str) -> Any:
     import nvbackend as nvb
 
     owner, *parts = name.split(".")
-    subject: Any = nvb.KernelBuilder("explained", _CHIP, threads=_THREADS) if owner == "k" else nvb
+    subject: Any = example_builder() if owner == "k" else nvb
     for part in parts:
         try:
             subject = getattr(subject, part)

@@ -145,7 +145,9 @@ def emit_ptx(
     statement = _statement(k, text, outputs, inputs)
     statement.check_names()
     if text.strip() and not text.rstrip().endswith((";", "}}", ":")) and "/" not in text:  # else a comment may be last
-        SYNTAX.fail(column=len(text.rstrip()) + 1, found="the end", expected="';'", text=f": {text.strip()}")
+        SYNTAX.fail(
+            column=len(text.rstrip()) + 1, found="the end", expected="';'", text=f": {text.strip()}", printed=""
+        )
     registers = statement.registers()
     declared = _effects_of(statement, effects, clobbers)
     performed = _assembled(statement, registers, k.target)

@@ -43,7 +43,7 @@ def statements_of(whole: str, source: str) -> tuple[Statement, ...]:
     text, *rest = [each for each in body.statements if not isinstance(each, Variable)]
     if not isinstance(text, Block) or len(rest) != _AFTER:
         shown = f": {source} closes a brace that it did not open"
-        SYNTAX.fail(column=1, found="'}'", expected="a statement", text=shown)
+        SYNTAX.fail(column=1, found="'}'", expected="a statement", text=shown, printed="")
     return text.statements
 
 

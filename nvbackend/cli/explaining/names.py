@@ -1,0 +1,50 @@
+"""The full names of what a short one may mean: `ring.fill` of a program is nvb.Ring.fill, and `tma.load` k.tma.load."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+
+from nvbackend.builder.core.noun import nouns as nouns_of
+from nvbackend.builder.ops.function import FunctionBuilder
+from nvbackend.cli.explaining.calls import example_builder, members
+
+
+def full_names(text: str) -> list[str]:
+    """The public names with the last word of `text`.
+
+    If words of a program come before it, such as `mma.` or `acc.`, only the names of what is called like the last of
+    them: otherwise the text is more likely a wrong spelling of PTX.
+    """
+    *before, last = text.strip().partition("(")[0].split(".")
+    owners = {name: name.split(".")[-2].lower() for name in _every_name() if name.rpartition(".")[2] == last}
+    if not before:
+        return list(owners)
+    owner = before[-1].lower()
+    same = [name for name, own in owners.items() if own == owner]
+    return same or [name for name, own in owners.items() if owner and owner in own]
+
+
+def _every_name() -> Iterator[str]:
+    import nvbackend as nvb
+
+    k = example_builder()
+    for name in (each for each in dir(type(k)) if not each.startswith("_")):
+        yield f"k.{name}"
+    for name, noun in nouns_of(k).items():
+        yield f"k.{name}"
+        yield from (f"k.{name}.{call}" for call in dir(type(noun)) if not call.startswith("_"))
+    for module_name, module in _modules(nvb, "nvb"):
+        for part in module.__all__:
+            given, name = getattr(module, part), f"{module_name}.{part}"
+            if not isinstance(given, ModuleType):
+                yield name
+            if isinstance(given, type) and not issubclass(given, FunctionBuilder):  # whose calls are those of k
+                yield from (f"{name}.{member}" for member in members(given))
+
+
+def _modules(module: ModuleType, name: str) -> Iterator[tuple[str, ModuleType]]:
+    yield name, module
+    for part in module.__all__:
+        if isinstance(inner := getattr(module, part), ModuleType):
+            yield from _modules(inner, f"{name}.{part}")
