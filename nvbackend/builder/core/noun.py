@@ -178,6 +178,11 @@ def get_missing(k: object, name: str) -> object:
     return noun
 
 
+def names_in(k: object) -> list[str]:
+    """`__dir__` of a builder: with the nouns that are late, which a prompt completes, too."""
+    return sorted({*object.__dir__(k), *(name for name in _late(k) if not name.startswith("_"))})
+
+
 def _noun(k: object, name: str) -> Noun | None:
     """The noun of a builder that is called so."""
     noun = getattr(k, name) if name in _late(k) else vars(k).get(name)

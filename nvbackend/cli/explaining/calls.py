@@ -46,9 +46,9 @@ def call_data(name: str) -> dict[str, Any]:
     }
 
 
-def members(given: type) -> list[str]:
+def members(owner: type) -> list[str]:
     """The public calls and properties of a class that the package has written."""
-    return [name for name in dir(given) if not name.startswith("_") and _is_ours(getattr(given, name))]
+    return [name for name in dir(owner) if not name.startswith("_") and _is_ours(getattr(owner, name))]
 
 
 def _is_ours(member: Any) -> bool:

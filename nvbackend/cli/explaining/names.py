@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import ModuleType
 
-from nvbackend.builder.core.noun import nouns as nouns_of
-from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.cli.explaining.calls import example_builder, members
 
 
@@ -29,18 +27,19 @@ def _every_name() -> Iterator[str]:
     import nvbackend as nvb
 
     k = example_builder()
-    for name in (each for each in dir(type(k)) if not each.startswith("_")):
+    builders = type(k).__mro__[:-1]
+    for name in (each for each in dir(k) if not each.startswith("_")):
         yield f"k.{name}"
-    for name, noun in nouns_of(k).items():
-        yield f"k.{name}"
-        yield from (f"k.{name}.{call}" for call in dir(type(noun)) if not call.startswith("_"))
+        noun = getattr(k, name)
+        if hasattr(noun, "__noun__"):
+            yield from (f"k.{name}.{call}" for call in members(type(noun)))
     for module_name, module in _modules(nvb, "nvb"):
         for part in module.__all__:
-            given, name = getattr(module, part), f"{module_name}.{part}"
-            if not isinstance(given, ModuleType):
+            public, name = getattr(module, part), f"{module_name}.{part}"
+            if not isinstance(public, ModuleType):
                 yield name
-            if isinstance(given, type) and not issubclass(given, FunctionBuilder):  # whose calls are those of k
-                yield from (f"{name}.{member}" for member in members(given))
+            if isinstance(public, type) and not issubclass(public, builders):
+                yield from (f"{name}.{member}" for member in members(public))
 
 
 def _modules(module: ModuleType, name: str) -> Iterator[tuple[str, ModuleType]]:

@@ -24,6 +24,12 @@ def k() -> nvb.KernelBuilder:
     return nvb.KernelBuilder("kernel", "sm_90a", threads=128)
 
 
+def test_a_prompt_completes_every_noun(k: nvb.KernelBuilder) -> None:
+    """Also those that are made when they are asked for."""
+    assert {*nouns(k), "thread_id", "tiled_mma"} - {"_debug"} <= {*dir(k)}
+    assert [name for name in dir(k) if not hasattr(k, name)] == []
+
+
 @pytest.mark.parametrize(
     ("place", "name", "instead"),
     [
