@@ -51,6 +51,8 @@ _OF_CLASSES = {
         for call in ("load", "load_box", "store", "store_box", "prefetch", "prefetch_box")
     },
     ("k.tma_epilogue", "Address"): _MAP,
+    ("k.select", "Address"): "access each in a branch of its own, `with k.if_(condition):`; of one array choose the "
+    "offset: x + k.select(condition, i, j)",
     ("TensorMap", "SwizzleMode"): "give the bytes of a row of the pattern: swizzle=128, 64, 32, or 0 for none",
 }
 """By the call and the class of the argument, which is above or unknown here."""
@@ -136,8 +138,9 @@ def of_argument(call: str, parameter: str, value: object) -> str:
     if call.endswith(" ..."):
         return _of_operand(value)
     if call == "Address[...]":
-        several = "the call gives several results: store one of them, x[i] = results[0]"
-        return _ONE_INDEX if parameter != "value" else several if isinstance(value, tuple) else "store one value"
+        several = "store one of them, x[i] = values[0], or all of them, (x + i).store(*values)"
+        is_several = isinstance(value, (tuple, list))
+        return _ONE_INDEX if parameter != "value" else several if is_several else "store one value"
     extents = _extents(value)
     if call in _COUNTED and parameter == "count":
         return _laid_over(extents, call) if extents else _of_count(value)

@@ -31,6 +31,7 @@ from nvbackend.signature import Im2col, TensorMap
 
 MAX_EXTENT = 1 << 32
 STRIDE_LIMIT = 1 << 40
+_COPIED = "pass a copy: rows that are reversed, or all the same row, are not what a tensor map can walk over"
 CACHED_MAPS = 1024
 """Encoded maps kept per loaded kernel: a recurring pointer (a pool's buffer) needs no second encoding."""
 
@@ -67,7 +68,7 @@ STRIDE = Rule(
     id="tensor-map.stride",
     message="tensor map {name}: stride of {stride} bytes in dimension {dimension} (shape {shape}) is not a multiple of "
     "{align} in {align} to 2^40 - {align}",
-    fix="pad the rows: allocate an innermost extent that is a multiple of {elements} elements and slice it",
+    fix="{fix}",
     why=SILENT,
     reference=REFERENCE,
 )
@@ -162,8 +163,14 @@ def _array_faults(
                 dimension=dimension,
                 shape=array.shape,
                 align=ALIGNMENT,
-                elements=ALIGNMENT // array.item_bytes,
+                fix=_padded(array.item_bytes) if stride > 0 else _COPIED,
             )
+
+
+def _padded(item_bytes: int) -> str:
+    """What to do about rows that begin in between."""
+    count = ALIGNMENT // item_bytes
+    return f"pad the rows: allocate an innermost extent that is a multiple of {count} elements and slice it"
 
 
 def check_word(name: str, word: TensorMapWord) -> Iterator[Diagnostic]:

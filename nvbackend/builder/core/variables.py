@@ -39,6 +39,8 @@ def pair_of(k: Core, operation: str, left: Operand, right: Operand) -> tuple[Val
 
 def make_variable(k: Core, initial: Operand, element: ElementType | None = None, *, name: str) -> Variable:
     """A variable of `element`, or else of the type of `initial`, set to `initial`."""
+    if isinstance(initial, ElementType):
+        as_value(k, initial)  # raises, whatever is given as its type
     value = as_value(k, initial, element)
     storage = k.new_storage([value.ir.type], name)
     k.write(storage, [value.ir])

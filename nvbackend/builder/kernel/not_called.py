@@ -1,4 +1,4 @@
-"""Statements of a kernel's function that name a call of the builder and do not make it: `k.barrier.sync`."""
+"""Statements of a kernel that name a call of the builder and do not make it: `k.barrier.sync`, `with k.else_:`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from typing import Any
 
 from nvbackend.builder.scopes import rules
 from nvbackend.diagnostics import Diagnostic, Location, functions_in
+from nvbackend.diagnostics.classes.late_pattern import late_pattern
 
 _FUNCTIONS = 64
 """So many functions are remembered with their statements: one is built again and again."""
+_OPENED = late_pattern(r"\bwith\b.*?\b(\w+)((?:\.\w+)+)\s*(?=[:,]|as\b)")
+"""A with statement whose block is named and not called: the builder, and the call."""
 _CACHE = bytes([dis.opmap["CACHE"]])
 _NAMED_ALONE = bytes([dis.opmap["LOAD_ATTR"], dis.opmap["POP_TOP"]])
 """An attribute that is asked for and dropped, as operations follow each other but for their caches."""
@@ -28,6 +31,21 @@ def not_called(function: Callable[..., Any], k: object) -> list[Diagnostic]:
         for name, line in _statements(code, code.co_varnames[0])
         if callable(_named(k, name))
     ]
+
+
+def block_not_called(error: TypeError, place: Location) -> Diagnostic | None:
+    """call.not-called for a with statement that has no parentheses after a block's name; None for any other error."""
+    opened = _OPENED.search(place.source) if "context manager" in str(error) else None
+    trace = error.__traceback__
+    if opened is None or trace is None:
+        return None
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    owner = trace.tb_frame.f_locals.get(opened[1])
+    is_ours = type(owner).__module__.startswith(f"{__name__.partition('.')[0]}.")
+    if not is_ours or not callable(_named(owner, opened[2].removeprefix("."))):
+        return None
+    return rules.NOT_CALLED.diagnose(at=place, call=f"{opened[1]}{opened[2]}")
 
 
 def _named(k: object, name: str) -> object:

@@ -37,6 +37,35 @@ def test_each_is_told_at_its_line() -> None:
     assert all(one.location and one.location.file == __file__ for one in found)
 
 
+def test_a_block_without_parentheses_is_told_too() -> None:
+    def opened(k: nvb.KernelBuilder, x: nvb.Pointer[f32]) -> None:
+        with k.if_(x[0] > 0.0):
+            x[1] = 0.0
+        with k.else_:
+            x[1] = 1.0
+
+    def second(b: nvb.KernelBuilder, x: nvb.Pointer[f32]) -> None:
+        with b.range(4) as i, b.wgmma.group:
+            x[i] = 0.0
+
+    for function, call in ((opened, "k.else_"), (second, "b.wgmma.group")):
+        (found,) = refused(function)
+        assert (found.rule_id, found.fix) == ("call.not-called", f"call it: {call}(...)")
+
+
+def test_what_else_python_cannot_open_is_its_own_error() -> None:
+    class Own:
+        part = "of the program"
+
+    def opened(k: nvb.KernelBuilder, x: nvb.Pointer[f32]) -> None:
+        own = Own()
+        with own.part:
+            x[0] = 1.0
+
+    with pytest.raises(TypeError, match="context manager"):
+        nvb.kernel("sm_90a", threads=128)(opened).build()
+
+
 def test_of_a_builder_that_an_inner_function_uses_too() -> None:
     def inner(k: nvb.KernelBuilder, x: nvb.Pointer[f32]) -> None:
         def thread() -> nvb.Value:

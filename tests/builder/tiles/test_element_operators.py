@@ -69,6 +69,27 @@ def test_an_operator_takes_its_operands_in_order(kind: str) -> None:
     assert np.array_equal(got, np.array(expected))
 
 
+@pytest.mark.parametrize("change", [operator.iadd, operator.isub, operator.imul, operator.itruediv])
+def test_an_operator_changes_a_variable_of_rows_in_place(change: Callable[[Any, Any], Any]) -> None:
+    """In a loop, where an operator that only made other values would have no effect."""
+
+    @nvb.kernel("sm_80", threads=LANES)
+    def changed(k, out: nvb.Pointer[f32], rounds: nvb.i32):
+        acc = k.tiled_mma(nvb.mma.sync("m16n8k16", f16, f16, f32)).accumulator()
+        numbers = acc.rows(lambda row: (row + 2).to(f32))
+        values = k.var(numbers)
+        with k.range(rounds):
+            assert change(values, numbers) is values
+        for row, value in values.value.items():
+            out[row] = value
+
+    out = np.zeros(16, np.float32)
+    nvb.runtime.load(changed.compile(assemble=False), device="simulator").launch(1, out, 2)
+    numbers = np.arange(2, 18, dtype=np.float32)
+    expected = change(change(numbers.copy(), numbers), numbers)
+    assert np.array_equal(out, expected)
+
+
 @pytest.mark.parametrize(("target", "pairs"), [("sm_75", 0), ("sm_80", 2)])
 def test_two_f32_become_f16_at_once_where_there_is_an_instruction(target: str, pairs: int) -> None:
     """PTX ISA, cvt: .f16x2 from two .f32 needs sm_80."""

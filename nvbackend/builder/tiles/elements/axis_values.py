@@ -137,9 +137,14 @@ class AxisValues(_Arithmetic):
             other = other.value
         if not isinstance(other, AxisValues):
             return [other] * len(self)
-        if other.axis != self.axis or not self._held.goes_with(other._held, self.axis):
-            problem = "one has values of other rows or columns"
-            instead = "make both from accumulators of one tiled MMA and one tile, along the same axis"
+        if other.axis != self.axis:
+            problem = "one has a value for each row, and the other for each column"
+            instead = "combine both with the elements: elements + rows - columns, or "
+            instead += "elements.map(lambda element, row, column: row - column, rows, columns)"
+            OTHER.fail(left=self, right=other, problem=problem, instead=instead)
+        if not self._held.goes_with(other._held, self.axis):
+            problem = f"one has values of other {AXES[self.axis]}s"
+            instead = "make both from accumulators of one tiled MMA and one tile"
             OTHER.fail(left=self, right=other, problem=problem, instead=instead)
         return other._values
 
@@ -191,6 +196,22 @@ class AxisVariable(_Arithmetic):
         """Set all of them. Raises elements.other for values of another axis or tile, value.type."""
         for cell, value in zip(self._cells, self.value._aligned(values), strict=True):
             cell.set(value)
+
+    def __iadd__(self, other: AxisValues | AxisVariable | Operand) -> AxisVariable:  # type: ignore[override]
+        return self._changed(self.value + other)
+
+    def __isub__(self, other: AxisValues | AxisVariable | Operand) -> AxisVariable:  # type: ignore[override]
+        return self._changed(self.value - other)
+
+    def __imul__(self, other: AxisValues | AxisVariable | Operand) -> AxisVariable:  # type: ignore[override]
+        return self._changed(self.value * other)
+
+    def __itruediv__(self, other: AxisValues | AxisVariable | Operand) -> AxisVariable:  # type: ignore[override]
+        return self._changed(self.value / other)
+
+    def _changed(self, values: AxisValues) -> AxisVariable:
+        self.set(values)
+        return self
 
     def __repr__(self) -> str:
         return f"<a variable for each of {len(self._cells)} {AXES[self.axis]}s of {self._held}>"
