@@ -268,10 +268,11 @@ def _place(prefix: str, location: Location | None, with_callers: bool) -> Iterat
 
 
 def _other_lines(location: Location) -> Iterator[Location]:
-    """The callers, without the line of a comprehension or a lambda a second time, which is the caller's own."""
+    """The callers, without the caller's own line a second time: that of a comprehension, a lambda, or a kept line."""
     inner = location
     for caller in location.callers:
-        if not inner.function.startswith("<") or (inner.file, inner.line) != (caller.file, caller.line):
+        has_name = inner.function and not inner.function.startswith("<")
+        if has_name or (inner.file, inner.line) != (caller.file, caller.line):
             yield caller
         inner = caller
 

@@ -74,6 +74,16 @@ def test_a_kept_line_is_a_place():
     assert line.source == "line = nvb.user_line()"
 
 
+def test_a_kept_line_that_is_the_caller_is_shown_once():
+    """As a language embedded in Python keeps it: the line of its call, which is the place of what it emits."""
+    language = {"nvb": nvb, "__name__": "language", "__nvbackend_plumbing__": True}
+    exec("def sleep(k, amount):\n    with k.location(nvb.user_line()):\n        k.nanosleep(amount)\n", language)
+    with pytest.raises(nvb.DiagnosticError) as raised:
+        language["sleep"](builder(), -1)
+    shown = [line for line in str(raised.value).splitlines() if "language[" in line]
+    assert [line.split()[0] for line in shown] == ["at"]
+
+
 def test_diagnostics_list_the_place_then_its_callers_then_python(program):
     k = builder()
     with pytest.raises(nvb.DiagnosticError) as raised:
