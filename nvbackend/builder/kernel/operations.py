@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from nvbackend.atoms import MmaAtom
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.noun import names_in
 from nvbackend.builder.core.parameters import TensorMapParameter
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.function import FunctionBuilder
@@ -56,6 +57,7 @@ class Operations(FunctionBuilder):
     """What diagnostics call it before the name of a call."""
     cluster: ClusterOfTiles
     _cluster_type: type[ClusterOfTiles] = ClusterOfTiles
+    __dir__ = names_in
 
     def __init__(self, core: Core) -> None:
         super().__init__(core)

@@ -13,7 +13,7 @@ from nvbackend.builder.core.control import Control
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.instructions import Given, generic_address
 from nvbackend.builder.core.memory import Address, Memory
-from nvbackend.builder.core.noun import delete_attribute, get_missing, names_in, set_attribute
+from nvbackend.builder.core.noun import delete_attribute, get_missing, set_attribute
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.core.tile import SharedTile, SharedTiles, lay_out_tiles
 from nvbackend.builder.core.variables import Several, Variable, make_variable, select
@@ -448,4 +448,3 @@ class FunctionBuilder:
 
     if not TYPE_CHECKING:  # it would make a type checker accept every name
         __getattr__, __setattr__, __delattr__, __reduce_ex__ = get_missing, set_attribute, delete_attribute, refuse_copy
-        __dir__ = names_in
