@@ -96,8 +96,8 @@ def _of_type(error: TypeError | AttributeError, place: Location) -> Diagnostic |
     from nvbackend.builder.values.unsupported import unsupported
 
     said = str(error)
-    if isinstance(error, TypeError) and (found := block_not_called(error, place)) is not None:
-        return found
+    if isinstance(error, TypeError) and (uncalled := block_not_called(error, place)) is not None:
+        return uncalled
     if ".load(" in place.source and _OF_A_LIST.search(said):
         return rules.TYPE_MISMATCH.diagnose(at=place, problem=f"load gives a list of values: {said}", advice=_OF_LOAD)
     if isinstance(error, AttributeError) or not _OF_THE_KERNEL.search(said):
