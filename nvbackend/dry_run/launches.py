@@ -23,6 +23,7 @@ from nvbackend.dry_run.scenario.other_places import Run
 from nvbackend.dry_run.scenario.placed import naming_a_place
 from nvbackend.dry_run.scenario.promises import Promises
 from nvbackend.dry_run.scenario.rounds import Rounds
+from nvbackend.dry_run.scenario.sources import Sources
 from nvbackend.dry_run.seam import Exceeded, Launch, MakeProtocols
 from nvbackend.dry_run.subject import Subject, run
 from nvbackend.dry_run.values.divisors import together
@@ -59,6 +60,7 @@ class Launches:
         self.wanted = Wanted(subject.function, subject.machine, program, self.scalars)
         self._places = naming_a_place(subject.function, program)
         self._promises = Promises(subject.function, subject.anchors, program.computed, self.scalars)
+        self._sources = Sources(subject.function, subject.anchors, program.computed, self.scalars)
         self._laps = Laps(subject.function, subject.anchors, program)
         self._again = MOST_AGAIN
         self._has_mixed = False
@@ -124,7 +126,8 @@ class Launches:
         policy: Policy = USUAL,
     ) -> tuple[list[Diagnostic], Machine]:
         """A run with parameters as `scalars`, or smaller ones that the kernel's arrays admit."""
-        launch = replace(self.launch(scale), promised=self._promised(given or {}))
+        sources = partial(self._chosen_of, frozenset(given or ()))
+        launch = replace(self.launch(scale), promised=self._promised(given or {}), sources=sources)
         less = dict(scalars)
         while True:
             try:
@@ -219,6 +222,10 @@ class Launches:
                 except Exceeded:
                     continue
         return True
+
+    def _chosen_of(self, given: frozenset[str], instr: MachineInstr, operand: str, index: int) -> frozenset[str]:
+        """The parameters that a register is computed from, but for those that the author gave."""
+        return self._sources.of(instr, operand, index) - given
 
     def _promised(self, given: Mapping[str, int]) -> Callable[[MachineInstr, str], frozenset[str]]:
         """The parameters that decide how far an index goes, but for those that the author gave, and for one that

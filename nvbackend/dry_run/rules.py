@@ -404,6 +404,15 @@ TENSOR_BOUNDS = Rule(
     why="The columns may belong to another CTA, whose accumulators are read or overwritten. Nothing traps.",
     reference="PTX ISA 9.7.16.7 (tcgen05.alloc)",
 )
+BOX_START = Rule(
+    id="tma.start",
+    message="{now}{instruction} of warp {warp} starts its box at element {start} of the innermost dimension, {given} "
+    "byte(s) after a multiple of {step} bytes",
+    fix="count the innermost coordinate in elements of the tensor: that of tile number i is i * {width} where the box "
+    "is {width} elements wide",
+    why="The kernel stops with an illegal instruction, whether the box is loaded, prefetched, stored or reduced.",
+    reference="measured on an H200 (docs/divergences.md); PTX ISA 9.7.9 (cp.async.bulk.tensor) does not say so",
+)
 NOT_IN_COMMON = Rule(
     id="convergence.operand",
     message="{now}all {threads} threads of a {group} have to give {instruction} the same {operand}, and {other} gives "

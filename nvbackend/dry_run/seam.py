@@ -47,7 +47,7 @@ Value: TypeAlias = "int | Lanes | Unknown"
 they are the register's bits. What inactive lanes have means nothing."""
 
 
-def _nothing(_instr: MachineInstr, _operand: str) -> frozenset[str]:
+def _nothing(_instr: MachineInstr, _operand: str, _index: int = 0) -> frozenset[str]:
     return frozenset()
 
 
@@ -80,6 +80,8 @@ class Launch:
     """The offset of each variable of LLVM in shared memory, by its name."""
     promised: Callable[[MachineInstr, str], frozenset[str]] = _nothing
     """The parameters, among those that were chosen, that decide how far an operand's address goes."""
+    sources: Callable[[MachineInstr, str, int], frozenset[str]] = _nothing
+    """The parameters, among those that were chosen, that a register of an operand is computed from."""
     first: int = 0
     """The place along x of the cluster that runs."""
     row: int = 0

@@ -10,6 +10,7 @@ from nvbackend.dry_run.anchors import Anchor
 from nvbackend.dry_run.facts import in_common
 from nvbackend.intrinsics.row.row import GUARD, RegisterClass, Row
 from nvbackend.intrinsics.row.semantics import Scope
+from nvbackend.isel.machine.facts import UNIT
 from nvbackend.isel.machine.function import MachineInstr
 from nvbackend.isel.machine.pseudo import ADDRESS
 
@@ -101,16 +102,17 @@ def inputs(anchor: Anchor) -> dict[str, Sequence[ir.Value | int]]:
     for name, registers in anchor.registers.items():
         if name in outputs or is_data(registers[0]):
             continue
-        if not (of_protocols and row is not None and name != GUARD and _is_silent(row, name, registers)):
+        if not (of_protocols and row is not None and name != GUARD and _is_silent(anchor.instr, row, name, registers)):
             found[name] = registers
     return found
 
 
-def _is_silent(row: Row, name: str, registers: Sequence[ir.Value | int]) -> bool:
+def _is_silent(instr: MachineInstr, row: Row, name: str, registers: Sequence[ir.Value | int]) -> bool:
     if row.semantics.atomic and name != ADDRESS:
         return True
     if len(registers) > 1 and not (is_sent(row) and name == SENT):
-        return not row.has_operand("multicast_mask")  # several CTAs' boxes may come to one place
+        # several CTAs' boxes may come to one place, and some boxes may start where TMA cannot
+        return not row.has_operand("multicast_mask") and UNIT not in instr.facts
     return row.operand(name).register is RegisterClass.GLOBAL and name not in in_common(row)
 
 

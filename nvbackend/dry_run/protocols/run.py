@@ -14,6 +14,7 @@ from nvbackend.dry_run.in_common import check_in_common
 from nvbackend.dry_run.order.events import Warp
 from nvbackend.dry_run.order.extents import Outside
 from nvbackend.dry_run.order.record import Part, Record
+from nvbackend.dry_run.protocols.boxes import check_start
 from nvbackend.dry_run.protocols.collisions import Collisions
 from nvbackend.dry_run.protocols.exchanges import Exchanges
 from nvbackend.dry_run.protocols.lifetimes import Lifetimes
@@ -211,6 +212,7 @@ class Run:
             passed = reduce(or_, (warp.passed for warp in several))
             for warp in several:
                 warp.passed |= passed
+        check_start(self._state, step)
         outcome, event, known = self._operations.issue(step)
         self._lifetimes.reach(step, 1 << event)
         if step.facts.of_tensors:

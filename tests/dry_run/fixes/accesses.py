@@ -12,6 +12,7 @@ from tests.dry_run.registry import Out
 
 LINE = LINES.reshape(-1)
 A, B = small(0, 64, 256), small(1, 64, 256)
+COLUMNS = small(2, 64, 256)
 
 
 @tried("proxy.refill-in-flight", ROW, Out(ROW), ROWS)
@@ -164,3 +165,18 @@ def sum_of_the_last_step(k, a: MATRIX, b: MATRIX, c: F32, steps: i32):
             multiply(k, acc, ta, tb)
         k.barrier.sync()
     k.store_accumulator(acc, c, 64)
+
+
+@tried("tma.start", COLUMNS, Out(COLUMNS), 4, says="that of tile number i is i * 64")
+def columns_counted_in_tiles(k, x: MATRIX, y: MATRIX, steps: i32):
+    tile, full = k.shared_tile(TILE, name="tile"), k.mbarrier.array(1, arrivals=1, name="full")
+    k.mbarrier.ready()
+    with k.one_thread(), k.range(steps) as step:
+        column = step  # breaks
+        column = step * 64  # keeps
+        k.mbarrier.arrive(full, expect_tx=TILE.bytes)
+        k.tma.load(tile, x, (0, column), full)
+        k.mbarrier.wait(full, step & 1)
+        k.tma.store(y, (0, step * 64), tile)
+        k.tma.commit_group()
+        k.tma.wait_group(reading=True)

@@ -273,7 +273,7 @@ class Tma(Noun):
         known = {facts.BEFORE: before[0]} if before else {}
         start, unit = steps[0], max(1, element.bits // BYTE_BITS)
         if any(factor * unit % tma.BULK_ALIGNMENT for factor in start.terms.values()):
-            return known
+            return known | {facts.UNIT: unit}
         return known | {facts.START: start.constant * unit % tma.BULK_ALIGNMENT}
 
     def commit_group(self) -> None:
