@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from nvbackend.diagnostics import Diagnostic
+from nvbackend.dry_run.fills import Fills
 from nvbackend.dry_run.inverted import told_where_it_is
 from nvbackend.dry_run.machine.choices import USUAL, Policy
 from nvbackend.dry_run.machine.machine import Machine
@@ -67,6 +68,7 @@ class Launches:
         self.spent = 0
         self.went: list[Run] = []
         self.reached: set[int] = set()
+        self.fills = Fills()
 
     def few_values(self) -> list[tuple[str, Sequence[int]]]:
         """The parameters that declare a few values, with these."""
@@ -142,6 +144,8 @@ class Launches:
             self.spent += machine.steps
             self.went.append(Run(scale, less, machine.ways, of_end(machine)))
             self.reached |= machine.reached
+            if not found and machine.has_ended:
+                self.fills.note(machine.protocols.unread())
             if found and machine.is_of_memory:
                 other_found, other = self._of_multiples(launch, less, machine, replace(policy, whole=True))
                 found = found if other_found or other.is_over_budget else []

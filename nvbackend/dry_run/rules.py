@@ -413,6 +413,14 @@ BOX_START = Rule(
     why="The kernel stops with an illegal instruction, whether the box is loaded, prefetched, stored or reduced.",
     reference="measured on an H200 (docs/divergences.md); PTX ISA 9.7.9 (cp.async.bulk.tensor) does not say so",
 )
+COPY_UNREAD = Rule(
+    id="copy.unread",
+    message="{instruction} fills {memory}, and nothing in the kernel reads {part}",
+    fix="{fix}",
+    why="The products leave out what is not read, or read something else in its place.",
+    reference="PTX ISA 9.7.15.5 (wgmma: matrices in shared memory), 9.7.16.10 (tcgen05.mma)",
+    severity=Severity.WARNING,
+)
 NOT_IN_COMMON = Rule(
     id="convergence.operand",
     message="{now}all {threads} threads of a {group} have to give {instruction} the same {operand}, and {other} gives "

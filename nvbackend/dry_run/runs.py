@@ -34,6 +34,7 @@ from nvbackend.dry_run.scenario.rounds import Rounds
 from nvbackend.dry_run.seam import MakeProtocols
 from nvbackend.dry_run.subject import Subject, compiled
 from nvbackend.dry_run.values.arithmetic import signed
+from nvbackend.isel.protocols.unread.protocol import writes_results
 
 ENOUGH = 2000
 """A further run does not start if it would take more recorded instructions than this."""
@@ -67,7 +68,7 @@ def check(subject: Subject, make: MakeProtocols, sizes: Sequence[Mapping[str, in
     if program.opaque:
         return Judged([])
     runs = Runs(subject, program, make)
-    found = runs.of_sizes(sizes) if sizes else runs.of_choice()
+    found = (runs.of_sizes(sizes) if sizes else runs.of_choice()) or runs.unread()
     return Judged(found, () if found else runs.not_judged(own=not sizes))
 
 
@@ -89,6 +90,12 @@ class Runs:
         """
         ends = [run.end for run in self._launches.went[: 1 if own else None] if run.end]
         return tuple(dict.fromkeys(ends)) or (of_blocks(self._program, self._launches.reached) if own else ())
+
+    def unread(self) -> list[Diagnostic]:
+        """What no run has read of what copies bring for products, in a kernel that has results."""
+        if not writes_results(self._subject.machine):
+            return []
+        return [*self._launches.fills.diagnose()]
 
     def of_sizes(self, sizes: Sequence[Mapping[str, int]]) -> list[Diagnostic]:
         """With each of `sizes`; parameters that one leaves out are chosen."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.facts import Facts
+from nvbackend.dry_run.fills import Fill
 from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown
 from nvbackend.dry_run.values.vectors import Lanes
 from nvbackend.dry_run.when import When
@@ -199,6 +200,9 @@ class Protocols(Protocol):
 
     def finish(self, *, whole: bool = True) -> list[Diagnostic]:
         """What was found, when all warps have ended or none can go on; not `whole` where the run was given up."""
+
+    def unread(self) -> Iterable[tuple[MachineInstr, Fill]]:
+        """The copies that are in shared memory at the end, with what nothing has read of them."""
 
 
 MakeProtocols: TypeAlias = Callable[[Launch], Protocols]

@@ -79,6 +79,25 @@ def stage_that_nobody_drains(k, a: A, steps: i32):
         k.barrier.sync(1, 128)
 
 
+@kernel("copy.unread", threads=128)
+def half_of_a_tile_that_is_multiplied(k, a: A, b: A, c: nvb.Pointer[f32]):
+    ta, tb = k.shared_tile(TILE, name="a"), k.shared_tile(TILE, name="b")
+    full, acc = k.mbarrier.array(1, arrivals=1), k.wgmma.accumulator(64)
+    k.mbarrier.ready()
+    with k.one_thread():
+        k.mbarrier.arrive(full, expect_tx=2 * TILE.bytes)
+        k.tma.load(ta, a, (0, 0), full)
+        k.tma.load(tb, b, (0, 0), full)
+    k.mbarrier.wait(full, 0)
+    with k.wgmma.group():
+        for column in range(0, 64, 16):
+            right = (0, column // 2 // 16 * 16)  # breaks
+            right = (0, column)  # keeps
+            product = nvb.wgmma.mma_async("m64n64k16", f16, f16, f32)
+            k.wgmma.mma_async(acc, ta, tb, product, a_at=(0, column), b_at=right)
+    k.store_accumulator(acc, c, 64)
+
+
 @kernel("dry-run.barrier-counts")
 def barrier_that_is_counted_in_two_ways(k):
     with k.if_(k.warp_id() < 2):

@@ -11,7 +11,7 @@ from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.order.granules import Addresses, Moved, Sixteens, mask_of
 from nvbackend.dry_run.order.naming import touch_of
 from nvbackend.dry_run.order.record import Part, Span, span_of
-from nvbackend.dry_run.order.shared_matrix import CHUNK, SharedMatrix, of_tcgen05, of_wgmma
+from nvbackend.dry_run.order.shared_matrix import CHUNK, ROW_BYTES, SharedMatrix, of_tcgen05, of_wgmma
 from nvbackend.dry_run.seam import RANK_SHIFT, Step, Unknown, Value
 from nvbackend.dry_run.values.lanes import lanes_in
 from nvbackend.dry_run.values.ranges import bounds
@@ -25,8 +25,6 @@ from nvbackend.isel.machine.function import INSTRUCTION_DESCRIPTOR, MachineInstr
 _OFFSETS = (1 << RANK_SHIFT) - 1
 _SHARED = (RegisterClass.SHARED, RegisterClass.SHARED_CLUSTER, RegisterClass.GENERIC, RegisterClass.B64)
 """The registers that address shared memory, or may do so, or hold a descriptor of it."""
-_ROW_BYTES = 32
-"""Bytes of K that one multiplication takes of each row of A and B, where neither is sparse."""
 _WARPS, _ROWS = 4, 16
 """Of a warpgroup, and the rows of A that each warp multiplies."""
 _KIND_BITS = {"f16": 16, "tf32": 32, "i8": 8, "f8f6f4": 8, "mxf8f6f4": 8, "mxf4": 4, "mxf4nvf4": 4}
@@ -96,6 +94,8 @@ class Footprints:
         self._known: dict[tuple[int | Lanes, ...], tuple[Access, ...]] = {}
         self.unknown = False
         """Whether a write went to a place that is not known."""
+        self.unseen = False
+        """Whether something is read at a place that is not known."""
 
     def of(self, step: Step) -> Sequence[Access]:
         """The accesses of shared memory at the step's operands, as far as they are known."""
@@ -127,21 +127,28 @@ class Footprints:
             yield from self._somewhere(instr, said, value, extent)
             return
         if isinstance(value, Unknown) or extent is None:
-            self.unknown |= said.writes
+            self._lose(said)
             return
         addresses, size = value, extent
         if isinstance(said.extent, Matrix):
             lines = self._lines(step, said.extent, value)
             if lines is None:
-                self.unknown |= said.writes
+                self._lose(said)
                 return
             addresses, size = lines
         found = [*_split(instr, said, addresses, size, self._cluster, step.cta % self._cluster)]
-        self.unknown |= said.writes and not found
+        if not found:
+            self._lose(said)
         yield from found
+
+    def _lose(self, said: MemoryOperand) -> None:
+        """It is not known what an instruction accesses."""
+        self.unknown |= said.writes
+        self.unseen |= not said.writes
 
     def _somewhere(self, instr: MachineInstr, said: MemoryOperand, value: Unknown, size: int) -> Iterator[Access]:
         """An access at a place that data decides, as far as its address has bounds."""
+        self.unseen |= not said.writes
         between, scattered = bounds(value), differs_by_data_alone(value)
         ranks = [one >> RANK_SHIFT for one in between or ()]
         if between is None or ranks[0] != ranks[1] or ranks[0] >= self._cluster:
@@ -173,6 +180,7 @@ class Footprints:
     def _descriptor(self, step: Step, said: MemoryOperand) -> Iterator[Access]:
         word = number(step.value(said.name), step.lanes)
         if word is None:
+            self.unseen = True
             return
         instr = step.instr
         assert instr.row is not None
@@ -186,6 +194,7 @@ class Footprints:
         elif matrix is not None and instr.semantics.multiplies:
             found, swizzle = (_of_wgmma if is_wgmma else _of_tcgen05)(instr, said, matrix), matrix.swizzle
         if found is None:
+            self.unseen = True
             start = (word & 0x3FFF) * CHUNK
             yield Access(-1, said.writes, Part(instr, start, CHUNK, said.name, swizzle=swizzle))
             return
@@ -211,7 +220,7 @@ def _of_wgmma(instr: MachineInstr, said: MemoryOperand, matrix: SharedMatrix) ->
         return None
     bits = axes[said.name[0]].bits  # type: ignore[attr-defined]
     transposed = bool(instr.immediates.get(f"trans_{said.name[0]}", 0))
-    rows = said.extent // _ROW_BYTES
+    rows = said.extent // ROW_BYTES
     if said.name == "a_desc" and not transposed and rows == _WARPS * _ROWS:
         return [_chunks(matrix, rows, bits, warp, k_major=True) for warp in range(_WARPS)]
     return [_chunks(matrix, rows, bits, k_major=not transposed)]
@@ -241,7 +250,7 @@ def _of_copy(row: Row, matrix: SharedMatrix) -> _Chunks:
 
 @lru_cache(maxsize=1024)
 def _chunks(
-    matrix: SharedMatrix, rows: int, bits: int, warp: int = -1, *, k_major: bool, row_bytes: int = _ROW_BYTES
+    matrix: SharedMatrix, rows: int, bits: int, warp: int = -1, *, k_major: bool, row_bytes: int = ROW_BYTES
 ) -> _Chunks:
     """The chunks of a matrix, by those of the same one near the start of the memory; of one warp's rows alone."""
     low = matrix.start & _PATTERN

@@ -190,6 +190,14 @@ class Kept:
                 found.setdefault(0, {})[page] = rest
         return sorted(found.items()) if len(found) > 1 else list(found.items())
 
+    def every(self) -> Iterator[tuple[int, Pages]]:
+        """All numbers, with the granules of each."""
+        found: dict[int, Pages] = {}
+        for page, kept in self._pages.items():
+            for number, bits in kept.items():
+                found.setdefault(number, {})[page] = bits
+        yield from sorted(found.items())
+
     def put(self, pages: Pages, number: int) -> None:
         """These granules have this number now."""
         for page, bits in pages.items():

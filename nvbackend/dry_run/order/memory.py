@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from nvbackend.dry_run.order.events import Known, Warp
 from nvbackend.dry_run.order.extents import Extents, Outside
 from nvbackend.dry_run.order.footprints import Access
-from nvbackend.dry_run.order.granules import Granules, granules
+from nvbackend.dry_run.order.granules import Granules, Pages, granules
 from nvbackend.dry_run.order.lanes import LaneShadow
 from nvbackend.dry_run.order.naming import Names, touch_of
 from nvbackend.dry_run.order.record import Part, Record, is_of_matrix
@@ -397,6 +397,14 @@ class Memory:
         places = [granules(one, part.size, shadow.shift) for one in part.tile or (part.addresses,)]
         numbers = {writer: None for one in places for writer, _ in shadow.writers(one)}
         return [record for writer in numbers if (record := self.records.records[writer]) is not None]
+
+    def unread(self, cta: int) -> Iterator[tuple[int, Pages, Pages]]:
+        """The numbers of the last writers, what they wrote, and what of it nothing has read since."""
+        return self._shadows[cta].unread()
+
+    def readers(self, cta: int, pages: Pages) -> set[int]:
+        """The numbers of those who have read these granules."""
+        return self._shadows[cta].readers(pages)
 
     def shift(self, cta: int) -> int:
         """The logarithm of the bytes of a granule of a CTA."""

@@ -143,6 +143,15 @@ class Shadow:
         writers = self._writers.there(places.pages)
         return writers[0][0] if len(writers) == 1 and not self._readers.any(places.pages) else 0
 
+    def unread(self) -> Iterator[tuple[int, Pages, Pages]]:
+        """Who wrote what is there now, all of that, and what of it nothing has read since."""
+        for number, pages in self._writers.every():
+            yield number, pages, self._readers.without(pages)
+
+    def readers(self, pages: Pages) -> set[int]:
+        """The records that have read these granules since they were written."""
+        return {reader for one, _ in self._readers.there(pages) for reader in self._records.sets[one]}
+
     def is_written(self, address: int) -> bool:
         """Whether something has written a byte."""
         return self._writers.any(granules(address, 1 << self.shift, self.shift).pages)

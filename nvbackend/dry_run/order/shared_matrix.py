@@ -9,6 +9,8 @@ from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor
 from nvbackend.intrinsics.words.tcgen05_descriptor import Tcgen05SmemDescriptor, Tcgen05Swizzle
 
+ROW_BYTES = 32
+"""Bytes of K that one multiplication takes of each row of A and B, where neither is sparse."""
 CHUNK = 16
 """Bytes that stay together."""
 _WIDTHS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, reduce
 from operator import or_
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from weakref import proxy
 
 from nvbackend.diagnostics import Diagnostic
+from nvbackend.dry_run.fills import Fill
 from nvbackend.dry_run.in_common import check_in_common
 from nvbackend.dry_run.order.events import Warp
 from nvbackend.dry_run.order.extents import Outside
@@ -151,6 +152,15 @@ class Run:
             TooMany(self._state).find()
             Astray(self._state).find()
         return self._state.findings.causes()
+
+    def unread(self) -> Iterable[tuple[MachineInstr, Fill]]:
+        """The copies of which nothing has read a part, where the run ended by itself and all reads are known."""
+        state = self._state
+        if self._is_stuck or state.findings.lost or not state.memory.complete or state.footprints.unseen:
+            return ()
+        from nvbackend.dry_run.protocols.unread import unread_of
+
+        return unread_of(state)
 
     @cached_property
     def _deadlocks(self) -> Deadlocks:

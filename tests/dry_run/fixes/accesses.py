@@ -6,6 +6,7 @@ import numpy as np
 
 import nvbackend as nvb
 from nvbackend import f16, f32, i32, u32, u64
+from tests.corpus.parts import PRODUCT
 from tests.dry_run.fixes.tried import BACK, F32, LINES, ROW, ROWS, tried
 from tests.dry_run.kernels.parts import MATRIX, TILE, multiply, product, small
 from tests.dry_run.registry import Out
@@ -180,3 +181,25 @@ def columns_counted_in_tiles(k, x: MATRIX, y: MATRIX, steps: i32):
         k.tma.store(y, (0, step * 64), tile)
         k.tma.commit_group()
         k.tma.wait_group(reading=True)
+
+
+@tried("copy.unread", A, B, Out(product(A, B)), ROWS, says="advance the operand with each step along K")
+def columns_that_are_not_multiplied(k, a: MATRIX, b: MATRIX, c: F32, steps: i32):
+    ta, tb = (k.shared_tile(TILE, name=name) for name in "ab")
+    full = k.mbarrier.array(1, arrivals=1, name="full")
+    k.mbarrier.ready()
+    acc = k.wgmma.accumulator(64)
+    acc.clear()
+    with k.range(steps) as step:
+        with k.one_thread():
+            k.mbarrier.arrive(full, expect_tx=2 * TILE.bytes)
+            k.tma.load(ta, a, (0, step * 64), full)
+            k.tma.load(tb, b, (0, step * 64), full)
+        k.mbarrier.wait(full, step & 1)
+        with k.wgmma.group():
+            for column in range(0, 64, 16):
+                at = (0, 0)  # breaks
+                at = (0, column)  # keeps
+                k.wgmma.mma_async(acc, ta, tb, PRODUCT, a_at=(0, column), b_at=at)
+        k.barrier.sync()
+    k.store_accumulator(acc, c, 64)
