@@ -61,7 +61,8 @@ class Fills:
         products = {barrier: one.by for one in deep for barrier in one.barriers}
         for instr, one in self._fills.values():
             by = next((products[barrier] for barrier in one.barriers if barrier in products), None)
-            if one.unread and by is not None and (one.is_unread or _is_of_each_row(instr, one)):
+            is_part = one.by is not None and _is_of_each_row(instr, one)  # of a row of scales threads may read a part
+            if one.unread and by is not None and (one.is_unread or is_part):
                 yield _diagnostic(instr, one, one.by or by)
 
 

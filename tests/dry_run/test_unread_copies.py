@@ -16,6 +16,7 @@ from tests.dry_run.refusals import refusals
 
 RULE = "copy.unread"
 EVERY = range(0, 64, 16)
+SCALES = nvb.TensorMap(f32, box=(1, 64), swizzle=0)
 DEEP = SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 128)
 
 
@@ -179,6 +180,30 @@ def read_by_threads(k, a: MATRIX, b: MATRIX, c: OUT, at: nvb.Pointer[i32], *, by
 def test_what_threads_read_is_read(by: str, told: int) -> None:
     """Where data decides the place, it may be any. Rows that are left over are no part of the depth."""
     assert refusals(read_by_threads, by=by) == [RULE] * told
+
+
+@nvb.kernel("sm_90a", threads=128)
+def scaled(k, a: MATRIX, scales: SCALES, c: OUT, *, reads=True):
+    """A row of factors comes with the tile, and each thread reads one from the place where the tile's rows begin."""
+    tile, row = k.shared_tile(TILE, name="a"), k.shared(f32, 64, align=128, name="row")
+    full, acc = k.mbarrier.array(1, arrivals=1), k.wgmma.accumulator(64)
+    k.mbarrier.ready()
+    with k.one_thread():
+        k.mbarrier.arrive(full, expect_tx=TILE.bytes + 64 * 4)
+        k.tma.load(tile, a, (0, 0), full)
+        k.tma.load_box(row, scales, (0, 0), full)
+    k.mbarrier.wait(full, 0)
+    with k.wgmma.group():
+        for column in EVERY:
+            k.wgmma.mma_async(acc, tile, tile, PRODUCT, a_at=(0, column), b_at=(0, column))
+    k.store_accumulator(acc, c, 64)
+    if reads:
+        c[4096 + k.thread_id()] = row[k.thread_id() % 8]
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_threads_may_read_a_part_of_what_comes_with_a_tile(reads: bool) -> None:
+    assert refusals(scaled, reads=reads) == [RULE] * (not reads)
 
 
 def test_the_numbers_are_wrong_where_it_is_told() -> None:
