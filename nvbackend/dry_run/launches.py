@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import partial
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.dry_run.fills import Fills
 from nvbackend.dry_run.inverted import told_where_it_is
 from nvbackend.dry_run.machine.choices import USUAL, Policy
 from nvbackend.dry_run.machine.machine import Machine
 from nvbackend.dry_run.not_judged import of_end
+from nvbackend.dry_run.objects.fills import Fills
 from nvbackend.dry_run.program.code import Program
 from nvbackend.dry_run.rules import BEYOND, TENSOR_BOUNDS, UNINITIALISED, UNWRITTEN
 from nvbackend.dry_run.said import with_data

@@ -95,7 +95,7 @@ class Runs:
         """What no run has read of what copies bring for products, in a kernel that has results."""
         if not writes_results(self._subject.machine):
             return []
-        return [*self._launches.fills.diagnose()]
+        return [*self._launches.fills.told()]
 
     def of_sizes(self, sizes: Sequence[Mapping[str, int]]) -> list[Diagnostic]:
         """With each of `sizes`; parameters that one leaves out are chosen."""

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.diagnostics.classes.dataclass import dataclass
 from nvbackend.dry_run.facts import Facts
-from nvbackend.dry_run.fills import Fill
+from nvbackend.dry_run.objects.fills import Fill
 from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown
 from nvbackend.dry_run.values.vectors import Lanes
 from nvbackend.dry_run.when import When

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from weakref import proxy
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.dry_run.fills import Fill
 from nvbackend.dry_run.in_common import check_in_common
+from nvbackend.dry_run.objects.boxes import check_start
+from nvbackend.dry_run.objects.fills import Fill
 from nvbackend.dry_run.order.events import Warp
 from nvbackend.dry_run.order.extents import Outside
 from nvbackend.dry_run.order.record import Part, Record
-from nvbackend.dry_run.protocols.boxes import check_start
 from nvbackend.dry_run.protocols.collisions import Collisions
 from nvbackend.dry_run.protocols.exchanges import Exchanges
 from nvbackend.dry_run.protocols.lifetimes import Lifetimes
@@ -158,9 +158,9 @@ class Run:
         state = self._state
         if self._is_stuck or state.findings.lost or not state.memory.complete or state.footprints.unseen:
             return ()
-        from nvbackend.dry_run.protocols.unread import unread_of
+        from nvbackend.dry_run.objects.unread import unread_of
 
-        return unread_of(state)
+        return unread_of(state.memory, state.launch.ctas)
 
     @cached_property
     def _deadlocks(self) -> Deadlocks:
@@ -222,7 +222,7 @@ class Run:
             passed = reduce(or_, (warp.passed for warp in several))
             for warp in several:
                 warp.passed |= passed
-        check_start(self._state, step)
+        check_start(self._state.findings, self._state.launch, step)
         outcome, event, known = self._operations.issue(step)
         self._lifetimes.reach(step, 1 << event)
         if step.facts.of_tensors:

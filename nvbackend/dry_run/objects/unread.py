@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nvbackend.dry_run.fills import Fill
+from nvbackend.dry_run.objects.fills import Fill
 from nvbackend.dry_run.order.granules import Pages, numbers_of
+from nvbackend.dry_run.order.memory import Memory
 from nvbackend.dry_run.order.record import Part, Record
 from nvbackend.dry_run.order.shared_matrix import CHUNK
-from nvbackend.dry_run.protocols.state import State
 from nvbackend.isel.machine.function import MachineInstr
 
 _LINE = 7
@@ -20,22 +20,20 @@ _LINE = 7
 _MATRIX_LOADS = ("ldmatrix",)
 
 
-def unread_of(state: State) -> Iterator[tuple[MachineInstr, Fill]]:
+def unread_of(memory: Memory, ctas: int) -> Iterator[tuple[MachineInstr, Fill]]:
     """The copies that are there as a whole, with what of them nothing has read."""
-    memory = state.memory
-    for cta in range(state.launch.ctas):
+    for cta in range(ctas):
         for number, written, unread in memory.unread(cta):
             record = memory.records.records[number]
-            if record is None or not record.engine or record.barrier is None:
+            if record is None or not record.engine or record.barrier is None or len(record.parts) != 1:
                 continue
-            (part,) = record.parts
-            size = 1 << memory.shift(cta)
+            part, size = record.parts[0], 1 << memory.shift(cta)
             if not isinstance(part.addresses, int) or _count(written) * size != part.size or part.size % CHUNK:
                 continue
             name = memory.where(part, part.first).partition("[")[0]
             chunks = frozenset(_chunks(part, unread, size)) if unread else frozenset[int]()
             barriers = frozenset((_array(record),))
-            yield part.instr, Fill(name, part.size, chunks, _product(state, cta, written), barriers)
+            yield part.instr, Fill(name, part.size, chunks, _product(memory, cta, written), barriers)
 
 
 def _array(record: Record) -> object:
@@ -59,10 +57,10 @@ def _chunks(part: Part, unread: Pages, size: int) -> Iterator[int]:
             yield (address ^ ((address >> _LINE) & lines) * CHUNK) - part.first
 
 
-def _product(state: State, cta: int, written: Pages) -> MachineInstr | None:
+def _product(memory: Memory, cta: int, written: Pages) -> MachineInstr | None:
     """A product, or a load of its fragments, that has read some of what a copy brought."""
-    records = state.memory.records.records
-    for reader in sorted(state.memory.readers(cta, written)):
+    records = memory.records.records
+    for reader in sorted(memory.readers(cta, written)):
         record = records[reader]
         for part in record.parts if record is not None else ():
             row = part.instr.row

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from nvbackend.dry_run import rules
-from nvbackend.dry_run.findings import ACCOUNTING
+from nvbackend.dry_run.findings import ACCOUNTING, Findings
 from nvbackend.dry_run.order.footprints import number
 from nvbackend.dry_run.order.naming import in_rounds, instruction
-from nvbackend.dry_run.protocols.state import State
-from nvbackend.dry_run.seam import Step
+from nvbackend.dry_run.seam import Launch, Step
 from nvbackend.intrinsics.copy.tma import BULK_ALIGNMENT
 from nvbackend.isel.machine import facts
 
 _COORDINATES = "coordinates"
 
 
-def check_start(state: State, step: Step) -> None:
+def check_start(findings: Findings, launch: Launch, step: Step) -> None:
     """Whether the box of a copy begins within 16 bytes, for whatever parameters: of chosen ones nothing is said."""
     unit = step.instr.facts.get(facts.UNIT)
     if unit is None:
         return
     start = number(step.value(_COORDINATES, 0), step.lanes)
-    if start is None or start * unit % BULK_ALIGNMENT == 0 or state.launch.sources(step.instr, _COORDINATES, 0):
+    if start is None or start * unit % BULK_ALIGNMENT == 0 or launch.sources(step.instr, _COORDINATES, 0):
         return
-    state.findings.add(
+    findings.add(
         *(ACCOUNTING, _COORDINATES, rules.BOX_START, step.instr, ()),
         now=in_rounds(step.rounds()), instruction=instruction(step.instr), warp=step.warps[0], start=start,
         given=start * unit % BULK_ALIGNMENT, step=BULK_ALIGNMENT, width=step.instr.facts[facts.BOX_ROW] // unit,

@@ -52,7 +52,7 @@ class Fills:
             )
             self._fills[id(instr)] = instr, both
 
-    def diagnose(self) -> Iterator[Diagnostic]:
+    def told(self) -> Iterator[Diagnostic]:
         """What is said of copies of which each run left the same part unread, beside what products read.
 
         Products of a single step along K are examples, or measure something.
