@@ -34,6 +34,13 @@ UNWRITTEN = Rule(
     why="The hardware gives what an earlier kernel left there.",
     reference="PTX ISA 5.1.8 (Shared State Space)",
 )
+UNSET = Rule(
+    id="simulator.unset",
+    message="{thread} uses register {register}, which it has never set (PTX line {line}: {text})",
+    fix="set the register on every path to this line: an accumulator to 0, or let its first multiply overwrite it",
+    why="A register holds what the last code that had it left there.",
+    reference="PTX ISA 5.1.1 (Register State Space)",
+)
 READ_ONLY = Rule(
     id="simulator.read-only",
     message="{thread} writes {size} bytes at {space} address {address}: {problem} (PTX line {line}: {text})",

@@ -47,6 +47,13 @@ def read_before_it_is_written():
     run(f"{first} ld.shared.u32 %r0, [box]; st.global.u32 [%rd0], %r0;", np.zeros(1, np.uint32))
 
 
+@program("simulator.unset", located=False)
+def sum_that_begins_nowhere():
+    first = ""  # breaks
+    first = "mov.u32 %r1, 0;"  # keeps
+    run(f"{first} add.u32 %r1, %r1, 1; st.global.u32 [%rd0], %r1;", np.zeros(1, np.uint32))
+
+
 @program("simulator.read-only", located=False)
 def a_constant_is_written():
     target = "one"  # breaks
@@ -86,7 +93,7 @@ def a_flag_that_no_thread_sets():
 def a_loop_that_is_too_long():
     rounds = 3000  # breaks
     rounds = 300  # keeps
-    run(f"AGAIN: add.u32 %r0, %r0, 1; setp.lt.u32 %p0, %r0, {rounds}; @%p0 bra AGAIN;", limit=2000)
+    run(f"mov.u32 %r0, 0; AGAIN: add.u32 %r0, %r0, 1; setp.lt.u32 %p0, %r0, {rounds}; @%p0 bra AGAIN;", limit=2000)
 
 
 @program("simulator.stack", located=False)

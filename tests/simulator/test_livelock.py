@@ -46,7 +46,7 @@ LIVELOCKS = {
     "nobody sets the flag": READY + SPIN.format(0, 1, ""),
     "the same value is written": READY + SPIN.format(0, 1, "st.volatile.shared.u32 [%r1+4], 0;"),
     "it sleeps": READY + SPIN.format(0, 1, "nanosleep.u32 100;"),
-    "three states": "A: add.u32 %r9, %r9, 1; rem.u32 %r9, %r9, 3; setp.ne.u32 %p9, %r9, 5; @%p9 bra A;",
+    "three states": "mov.u32 %r9, 0; A: add.u32 %r9, %r9, 1; rem.u32 %r9, %r9, 3; setp.ne.u32 %p9, %r9, 5; @%p9 bra A;",
     "the warp votes": READY + SPIN.format(0, 1, "vote.sync.any.pred %p9, %p9, -1; bar.warp.sync -1;"),
     "a lock that is never given back": READY + "A: atom.shared.cas.b32 %r9, [%r1], 0, 1;"
     "setp.ne.u32 %p9, %r9, 0; @%p9 bra A;",
@@ -67,8 +67,9 @@ LIVELOCKS = {
     + READY
     + SPIN.format(0, 1, "add.cc.u32 %r8, %r8, 1; addc.u32 %r7, %r7, 0;"),
     "two values are stored in turn": READY
-    + "A: xor.b32 %r9, %r9, 1; st.volatile.shared.u32 [%r1], %r9; setp.lt.u32 %p9, %r9, 2; @%p9 bra A;",
-    "it sums what it reads": READY
+    + "mov.u32 %r9, 0; A: xor.b32 %r9, %r9, 1; st.volatile.shared.u32 [%r1], %r9; setp.lt.u32 %p9, %r9, 2; @%p9 bra A;",
+    "it sums what it reads": "mov.u32 %r8, 0;"
+    + READY
     + SPIN.format(0, 1, "ld.shared.u32 %r7, [%r1+4]; add.u32 %r8, %r8, %r7; @%p0 st.shared.u32 [%r1+64], %r8;"),
     "asks for a phase that is over": "@%p0 mbarrier.init.shared.b64 [%r2], 1; bar.sync 0;"
     "A: mbarrier.try_wait.parity.shared.b64 %p9, [%r2], 1; @%p9 bra A;",
@@ -85,7 +86,7 @@ def test_a_livelock_is_found(name: str, seed: int) -> None:
 
 def test_any_number_of_states_is_recognised() -> None:
     """Without a seed, by which threads come back together to what they were like."""
-    body = "A: add.u32 %r9, %r9, 1; rem.u32 %r9, %r9, 13; setp.ne.u32 %p9, %r9, 2000; @%p9 bra A;"
+    body = "mov.u32 %r9, 0; A: add.u32 %r9, %r9, 1; rem.u32 %r9, %r9, 13; setp.ne.u32 %p9, %r9, 2000; @%p9 bra A;"
     assert [rule for rule, _ in rules(body, limit=10**7)] == ["simulator.livelock"]
 
 
@@ -149,8 +150,9 @@ ENDS = {
     "an address comes to the flag": READY
     + "@%p0 st.shared.u32 [%r1+4096], 0; bar.sync 0; mov.u32 %r8, %r1; A: @%p0 st.volatile.shared.u32 [%r8], 1;"
     + "add.u32 %r8, %r8, 4; ld.volatile.shared.u32 %r9, [%r1+4096]; setp.ne.u32 %p9, %r9, 1; @%p9 bra A;",
-    "many rounds": "A: add.u32 %r9, %r9, 1; setp.lt.u32 %p9, %r9, 20000; @%p9 bra A;",
-    "the low half counts": "A: add.u32 %r9, %r9, 1; and.b32 %r10, %r9, 1023; setp.ne.u32 %p9, %r10, 0; @%p9 bra A;",
+    "many rounds": "mov.u32 %r9, 0; A: add.u32 %r9, %r9, 1; setp.lt.u32 %p9, %r9, 20000; @%p9 bra A;",
+    "the low half counts": "mov.u32 %r9, 0;"
+    "A: add.u32 %r9, %r9, 1; and.b32 %r10, %r9, 1023; setp.ne.u32 %p9, %r10, 0; @%p9 bra A;",
 }
 
 

@@ -27,7 +27,7 @@ from tests.simulator.calls.bodies import ptx
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job is started with it ignored
 out = np.zeros(64, np.uint32)
-body = "st.global.u32 [%rd0], 7; L: add.u32 %r3, %r3, 1; setp.ne.u32 %p1, %r3, 0; @%p1 bra L;"
+body = "st.global.u32 [%rd0], 7; mov.u32 %r3, 0; L: add.u32 %r3, %r3, 1; setp.ne.u32 %p1, %r3, 0; @%p1 bra L;"
 module = Simulator().load(ptx(body, [out]), source="spin.ptx")
 print("ready", flush=True)
 try:
@@ -89,14 +89,16 @@ def test_ctrl_c_between_two_blocks_says_where_it_was_too(method: str, monkeypatc
         return own(self, *args)
 
     monkeypatch.setattr(Scheduler, method, interrupted)
-    module = Simulator().load(ptx("L: add.u32 %r3, %r3, 1; setp.ne.u32 %p1, %r3, 0; @%p1 bra L;"), source="spin.ptx")
+    module = Simulator().load(
+        ptx("mov.u32 %r3, 0; L: add.u32 %r3, %r3, 1; setp.ne.u32 %p1, %r3, 0; @%p1 bra L;"), source="spin.ptx"
+    )
     with pytest.raises(KeyboardInterrupt, match=r"k was interrupted at spin\.ptx:1\d, PTX line 1\d: .*; 0 of 1 CTAs"):
         module.launch("k", block=(64,))
 
 
 def shown(stream: io.StringIO) -> str:
     """What a launch writes."""
-    module = Simulator().load(ptx("L: add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r3, 3000; @%p1 bra L;"))
+    module = Simulator().load(ptx("mov.u32 %r3, 0; L: add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r3, 3000; @%p1 bra L;"))
     launch = module.start("k", block=(64,), grid=(3,))
     execution: Execution = launch._execution
     with progress.Progress(execution, stream):

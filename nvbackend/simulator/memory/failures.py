@@ -10,7 +10,7 @@ import numpy as np
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, raise_all
 from nvbackend.simulator.events import Addresses, By, Mask, Site
 from nvbackend.simulator.memory.allocations import Misfit
-from nvbackend.simulator.rules import BOUNDS, MISALIGNED, READ_ONLY, UNWRITTEN
+from nvbackend.simulator.rules import BOUNDS, MISALIGNED, READ_ONLY, UNSET, UNWRITTEN
 
 
 class UnwrittenRead(NamedTuple):
@@ -23,6 +23,12 @@ class UnwrittenRead(NamedTuple):
     wrong: Mask
 
 
+class UnsetRegister(NamedTuple):
+    """A register that nothing set."""
+
+    name: str
+
+
 class Failures:
     """Says which thread did what wrong."""
 
@@ -30,7 +36,7 @@ class Failures:
         self.named: Callable[[int], str] = str
         """The name of a thread of the wave."""
         self.held: Diagnostic | None = None
-        """The first read of what nothing wrote and something uses."""
+        """The first use of what nothing wrote or set."""
         self.watches: Callable[[UnwrittenRead], bool] = lambda _read: False
         """Whether somebody watches for a use of what was read; else the read is one."""
 
@@ -55,6 +61,14 @@ class Failures:
         if self.held is None:
             notes = ((f"its value is used here (PTX {used})", used.origin),) if used is not None else ()
             self.held = UNWRITTEN.diagnose(at=read.by.site.location, notes=notes, **self._values(*read))
+
+    def hold_unset(self, register: UnsetRegister, thread: int, others: int, used: Site) -> None:
+        """A register that nothing set is used, at an instruction. The run's end reports it like what is held."""
+        if self.held is None:
+            who = self.named(thread) + (f" (and {others} more)" if others else "")
+            self.held = UNSET.diagnose(
+                at=used.location, thread=who, register=register.name, line=used.line, text=used.text
+            )
 
     def read_only(self, by: By, space: str, addresses: Addresses, size: int, name: str) -> NoReturn:
         """A write to what is constant."""

@@ -21,10 +21,11 @@ from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.polls import polls_of
 from nvbackend.simulator.machine.slots import Slots
 from nvbackend.simulator.machine.symbols import Place, Symbols
-from nvbackend.simulator.machine.unwritten import Use, uses
+from nvbackend.simulator.machine.unset import Lines, Unset, followed, unset
+from nvbackend.simulator.machine.uses import Use, uses
 from nvbackend.simulator.machine.wave import Poll, Step, Waiting, Wave
 from nvbackend.simulator.program import flow
-from nvbackend.simulator.program.blocks import Code, End, Jump, Program, starts
+from nvbackend.simulator.program.blocks import Code, End, Jump, Program, places_of, starts
 from nvbackend.simulator.program.call import (
     Linkage,
     call_end,
@@ -127,6 +128,7 @@ class Assembler:
         program.deciding = cache(partial(self._deciding, symbols, texts.values()))
         program.polls = cache(partial(self._polls, symbols, texts.values()))
         program.uses = cache(partial(self._uses, symbols, texts.values()))
+        program.unset = cache(partial(self._unset, symbols, texts.values(), program))
         drafts = self._drafts(linkage, symbols)
         places = starts([len(draft.steps) for draft in drafts])
         place_of = {(draft.function, draft.number): place for draft, place in zip(drafts, places, strict=True)}
@@ -155,6 +157,21 @@ class Assembler:
     def _uses(self, symbols: Symbols, texts: Iterable[Listing]) -> dict[Site, Use]:
         lines = (line for text in texts for line in text.lines)
         return uses(symbols, lines, lambda instruction: self._computes(instruction.parts))
+
+    def _unset(self, symbols: Symbols, texts: Iterable[Listing], program: Program) -> Unset:
+        names: dict[int, str] = {}
+        sites: set[Site] = set()
+        for text in texts:
+            blocks = [
+                Lines(text.lines[block.first : block.last + (block.end is not None)], block.successors)
+                for block in _blocks(text, self._names)
+            ]
+            registers = (each for each in text.function.parameters if each.space == "reg")
+            given = {symbols.of_register(each, each.name)[0] for each in registers}
+            if own := unset(symbols, blocks, given):
+                names |= own
+                sites |= followed(blocks, program.uses(), own)
+        return Unset(names, places_of(program.codes, sites)) if names else Unset()
 
     def _computes(self, parts: tuple[str, ...]) -> bool:
         """Whether an instruction does nothing but compute registers."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import field
 from typing import Protocol
 
@@ -12,7 +12,8 @@ from nvbackend.simulator.events import Site
 from nvbackend.simulator.machine.deciding import Deciding
 from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.slots import Slots
-from nvbackend.simulator.machine.unwritten import Uses
+from nvbackend.simulator.machine.unset import Unset
+from nvbackend.simulator.machine.uses import Uses
 from nvbackend.simulator.machine.wave import Polls, Shared, Step, Wave
 
 Going = list[tuple[int, Lanes]]
@@ -78,6 +79,8 @@ class Program:
     """Where it reads words until they are one certain number."""
     uses: Uses = dict
     """How each instruction uses its registers."""
+    unset: Callable[[], Unset] = Unset
+    """The registers that it may read before it sets them."""
 
     def tables(self) -> tuple[list[Code], list[int]]:
         """The block that each place is in, and how far into it."""
@@ -88,6 +91,16 @@ class Program:
             blocks += [code] * count
             inside += range(count)
         return blocks, inside
+
+
+def places_of(codes: Iterable[Code], sites: Container[Site]) -> dict[int, frozenset[int]]:
+    """Where some instructions are: of the block that starts at a place their numbers in it."""
+    found = {}
+    for code in codes:
+        here = frozenset(place for place, site in enumerate((*code.sites, code.end_site)) if site in sites)
+        if here:
+            found[code.start] = here
+    return found
 
 
 def starts(lengths: Sequence[int]) -> list[int]:

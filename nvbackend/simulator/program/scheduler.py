@@ -54,7 +54,7 @@ class Scheduler:
         self._random = random.Random(wave.launch.seed) if wave.launch.seed else None
         self._jumps: dict[int, int] = {}
         """How often threads have jumped back to each place since all had their turn."""
-        self._unwritten = Unwritten(wave, program.uses)
+        self._unwritten = Unwritten(wave, program.uses, program.unset())
         self._rounds = livelock.Rounds(wave, program.deciding)
         self._completed = 0
         """Operations in flight that have completed."""
@@ -163,9 +163,9 @@ class Scheduler:
         wave.steps += len(steps) + 1
         if not first:
             self.runs[place] = self.runs.get(place, 0) + lanes.count
-        unwritten = self._unwritten
+        unwritten, followed = self._unwritten, self._unwritten.places(code.start)
         for done, step in enumerate(steps):
-            if unwritten.slots:
+            if unwritten.slots and (first + done in followed or unwritten.is_everywhere):
                 unwritten.step(code.sites[first + done], lanes)
             waiting = step(wave, lanes)
             if waiting is not None:
@@ -175,8 +175,7 @@ class Scheduler:
 
     def _leave(self, code: Code, lanes: Lanes) -> int | None:
         """The end of a block; the place where all of the threads go on, if there is one."""
-        if self._unwritten.slots:
-            self._unwritten.step(code.end_site, lanes)
+        self._follow(code, len(code.sites), lanes)
         going = code.end.go(self._wave, lanes)
         if type(going) is int:
             return going
@@ -187,6 +186,12 @@ class Scheduler:
             else:
                 self._add(target, threads.threads)
         return None
+
+    def _follow(self, code: Code, number: int, lanes: Lanes) -> None:
+        """Follow what nothing wrote through an instruction of a block, where that is necessary."""
+        unwritten = self._unwritten
+        if unwritten.slots and (number in unwritten.places(code.start) or unwritten.is_everywhere):
+            unwritten.step(code.sites[number] if number < len(code.sites) else code.end_site, lanes)
 
     def _wait(self, code: Code, place: int, lanes: Lanes, waiting: Waiting) -> None:
         """Some of the threads wait at an instruction; the others go on after it."""

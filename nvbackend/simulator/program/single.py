@@ -52,8 +52,7 @@ class SingleSteps(Scheduler):
         if not inside:
             self.runs[code.start] = self.runs.get(code.start, 0) + lanes.count
         if inside < len(code.steps):
-            if self._unwritten.slots:
-                self._unwritten.step(code.sites[inside], lanes)
+            self._follow(code, inside, lanes)
             waiting = code.steps[inside](wave, lanes)
             if waiting is None:
                 return place + 1
