@@ -131,6 +131,19 @@ class OneChainForAll(Mutation):
         self.right.wgmma.mma_async(*operands, **{**options, "accumulate": True})
 
 
+class NoClear(Mutation):
+    """leave out the clear between two tiles"""
+
+    found_by = ("accumulator.carried", "accumulator.carried-by-grid", "shares.not-cleared")
+    unseen = ("shared_depth",)
+    because = "right: it is one tile"
+
+    def wgmma_accumulator(self, *operands, **options):
+        made = self.right.wgmma.accumulator(*operands, **options)
+        vars(made)["clear"] = self.change
+        return made
+
+
 class AdvanceInBytes(Mutation):
     """advance the descriptor in bytes instead of elements"""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import f32, i32
+from nvbackend import f16, f32, i32
 from tests.rules.example import kernel
+from tests.rules.setup import wgmma_parts
 
 Counter = nvb.Pointer[i32]
 Count = i32(minimum=1)
@@ -146,3 +147,27 @@ def tiles_that_are_left_for_each_cta(k, counter: Counter, out: Numbers, count: C
         pass
     with k.consumers(232), tiles.take() as tile:
         out[tile] = share
+
+
+@kernel("accumulator.carried", threads=256)
+def sums_of_the_tiles_before(k, counter: Counter, out: nvb.Pointer[f32], count: Count):
+    mma = k.tiled_mma(nvb.mma.sync("m16n8k16", f16, f16, f32))
+    acc, a, b = mma.accumulator(), mma.fragment_a(16), mma.fragment_b(16)
+    tiles = k.dynamic_tiles(counter, count, consumers=1)
+    k.mbarrier.ready()
+    with k.producer(40), tiles.draw():
+        pass
+    with k.consumers(232), tiles.take() as number:
+        acc.clear()  # keeps
+        mma.gemm(acc, a, b)
+        out[number * 256 + k.thread_id()] = acc.registers()[0]
+
+
+@kernel("accumulator.carried-by-grid", threads=128)
+def sums_that_depend_on_the_grid(k, out: nvb.Pointer[f32], count: Count):
+    mma, acc, tile = wgmma_parts(k)
+    with k.range(k.block_id(), count, k.block_count()) as number:
+        acc.clear()  # keeps
+        with k.wgmma.group():
+            mma.accumulate(acc, tile, tile)
+        k.store_accumulator(acc, out + number * 4096, 64)

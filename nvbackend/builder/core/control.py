@@ -16,6 +16,7 @@ from nvbackend.builder.scopes.blocks import Body, Region, Storage, with_block
 from nvbackend.builder.scopes.function_rules import RESULT
 from nvbackend.builder.thread_tables.tables import ThreadSet
 from nvbackend.builder.value_tracking.execution import Merged, in_first_round
+from nvbackend.builder.values.carried import DEALT, steps_by_grid
 from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value
 from nvbackend.diagnostics import Location, Rule, caller_location
 from nvbackend.diagnostics.classes.dataclass import dataclass
@@ -149,6 +150,8 @@ class Control:
         before = dict(self._k.known.registers)
         with self._k.region("range") as region:
             region.executing, region.rounds = self._k.regions[-2].executing, rounds
+            if steps_by_grid(rounds[2]):
+                region.tiles = DEALT
             self._k.anchors.loops[header.name] = region.location, "" if name == _COUNTER else name
             self._k.execution.count(rounds, counter._storage.slots[0])
             self._k.enter(header)

@@ -38,6 +38,7 @@ from nvbackend.builder.value_tracking.known_registers import KnownRegisters
 from nvbackend.builder.value_tracking.uniformity import Choice, branches
 from nvbackend.builder.value_tracking.warp_indices import SharedIndex, unshare_parted
 from nvbackend.builder.values.accumulator import Accumulator
+from nvbackend.builder.values.carried import Carried
 from nvbackend.builder.values.math_policy import NOTHING_ALLOWED, MathPolicy
 from nvbackend.builder.values.placed import TilePlaces
 from nvbackend.builder.values.values import Value
@@ -104,6 +105,7 @@ class Core(Uncopied):
         self.peers = Peers(self.callers)
         self.tracking = OperandTracking(self.execution, self.places, self.peers, in_cluster=self.in_cluster)
         self.accumulators: list[Accumulator] = []
+        self.sums: list[Carried] = []
         self.places_of_atom: Callable[[int], TilePlaces | None] = lambda n: None  # noqa: ARG005
         """What knows the places of the elements of an accumulator of wgmma with N columns."""
         self.known = KnownRegisters(self.execution, is_kept=cached_storage)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import NoReturn, Protocol, TypeVar, runtime_checkable
 
+from llvmlite import ir
+
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.scopes.blocks import Storage
 from nvbackend.builder.values.attributes import refuse_assignment
+from nvbackend.builder.values.carried import DEALT, over_tiles, steps_by_grid
 from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value, pair
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import ElementType, pred
@@ -73,7 +76,10 @@ class Variable(Arithmetic):
 
     def set(self, value: Operand) -> None:
         """Set the variable to a value of its type (value.type if the type differs)."""
-        self._k.write(self._storage, [as_value(self._k, value, self._element).ir])
+        stored = as_value(self._k, value, self._element).ir
+        if isinstance(stored, ir.Instruction) and stored.opname == "add" and any(map(steps_by_grid, stored.operands)):
+            over_tiles(self._k.regions, DEALT)
+        self._k.write(self._storage, [stored])
 
     def __iadd__(self, other: Operand) -> Variable:  # type: ignore[override]
         return self._changed(self._value() + other)

@@ -34,6 +34,7 @@ from nvbackend.builder.scopes.names import check_kernel_meaning, is_ptx_name, su
 from nvbackend.builder.scopes.rules import FINISHED, KERNEL_NAME
 from nvbackend.builder.scopes.unmentioned import Unmentioned, unmentioned, unused_parameters
 from nvbackend.builder.tiles.mma.unread import work_for_nothing
+from nvbackend.builder.values.carried import carried_sums
 from nvbackend.builder.values.math_policy import MathPolicy
 from nvbackend.builder.values.values import GLOBAL_SPACE, Value
 from nvbackend.diagnostics import Diagnostic, Location, Rule, Severity, caller_location, raise_all, user_facing
@@ -230,7 +231,7 @@ class KernelBuilder(Operations):
         of_calls = [*owner_faults(self), *self.core.peers.faults(), *self.groups.faults()]
         faults = [*self._warnings, *of_calls, *verified]
         faults += work_for_nothing(self.core, self._epilogues)
-        faults += self.cluster._faults()
+        faults += [*self.cluster._faults(), *carried_sums(self.core)]
         faults += unused_parameters(self._unmentioned, self.function, self.machine, self._parameters)
         return raise_all(of_whole_calls(self.core, self.core.allowances.kept(faults)))
 

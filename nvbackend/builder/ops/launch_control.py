@@ -5,6 +5,7 @@ from __future__ import annotations
 from nvbackend.builder.core.instructions import issue, result
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
+from nvbackend.builder.values.carried import DRAWN, over_tiles
 from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import u32, u64
@@ -32,6 +33,7 @@ class LaunchControl(Noun):
 
         The coordinates are undefined without one.
         """
+        over_tiles(self._k.regions, DRAWN)
         halves = answer.cast(u64).load(2)
         got = result(self._k, launch_control.is_canceled(), answer=halves)
         first = issue(self._k, launch_control.first_ctaid(), answer=halves)["ctaid"]

@@ -54,6 +54,7 @@ class Region:
         "open",
         "rounds",
         "skipped",
+        "tiles",
         "written",
     )
 
@@ -72,6 +73,8 @@ class Region:
         """Whether some thread leaves out the rest of a round."""
         self.rounds: tuple[ir.Value, ...] = ()
         """Of a counted loop its start, end and step."""
+        self.tiles: str | None = None
+        """Of a loop over tiles how the CTA comes by them (values/carried.py)."""
         self.alone = False
         """Whether at most one thread of a warp runs it."""
         self.held: list[tuple[str, Location | None, Rule]] = []

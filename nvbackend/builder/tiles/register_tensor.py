@@ -10,6 +10,7 @@ from nvbackend.builder.core.variables import Variable, make_variable, select
 from nvbackend.builder.scopes.names import check_name
 from nvbackend.builder.scopes.rules import SUB_BYTE
 from nvbackend.builder.tiles.coordinates import check_closed, check_inside
+from nvbackend.builder.values.carried import Carried
 from nvbackend.builder.values.placed import Placed, TilePlaces
 from nvbackend.builder.values.values import Operand, Value, as_index, as_value
 from nvbackend.diagnostics import Rule, run_callback, user_facing
@@ -22,6 +23,7 @@ from nvbackend.layout.algebra.swizzle import BYTE_BITS
 if TYPE_CHECKING:
     from nvbackend.builder.core.core import Core
 
+_NAME = "tensor"
 MOST_REGISTERS = 255
 """How many 32-bit registers a thread has."""
 MOST_COORDINATES = MOST_REGISTERS * REGISTER_BITS
@@ -69,6 +71,8 @@ class RegisterTensor(Placed):
         cells: Sequence[Variable],
         offset: int = 0,
         places: TilePlaces | None = None,
+        *,
+        carried: Carried | None = None,
     ) -> None:
         self._k = k
         self._cells = cells
@@ -76,6 +80,8 @@ class RegisterTensor(Placed):
         self.layout = layout
         self.offset = offset
         self._own_places = places
+        self._carried = Carried(_NAME) if carried is None else carried
+        """Of all tensors of the same registers."""
 
     @property
     def shape(self) -> IntTuple:
@@ -90,11 +96,13 @@ class RegisterTensor(Placed):
     def retile(self, by: Callable[[Layout], Layout]) -> RegisterTensor:
         """The same registers in the order of a copy: `fragment.retile(thr_copy.retile_D)`. Raises copy.fragment."""
         layout = run_callback("RegisterTensor.retile", by, self.layout, gives=(Layout,))
-        return RegisterTensor(self._k, self.element, layout, self._cells, self.offset)
+        return RegisterTensor(self._k, self.element, layout, self._cells, self.offset, carried=self._carried)
 
     def registers(self) -> list[Value]:
         """The registers in order of the coordinates: what an mma is given. Raises tensor.registers."""
-        return [cell.value for cell in self._whole()]
+        values = [cell.value for cell in self._whole()]
+        self._carried.read(self._k.regions, [value.ir for value in values])
+        return values
 
     def set_registers(self, values: Sequence[Operand]) -> None:
         """Give all registers other values, in the same order. Raises tensor.registers."""
@@ -103,6 +111,7 @@ class RegisterTensor(Placed):
             self._refuse(f"{len(values)} values for {len(cells)} registers", f"give {len(cells)} values")
         for cell, value in zip(cells, values, strict=True):
             cell.set(value)
+        self._carried.set(self._k.regions, [cell.value.ir for cell in cells])
 
     def set(self, values: Sequence[Operand]) -> None:
         """Give all elements other values, in the order of the coordinates: `acc.set(acc.map(lambda x: 2 * x))`.
@@ -158,6 +167,7 @@ class RegisterTensor(Placed):
 
     def clear(self) -> None:
         """Set all elements to 0. Raises tensor.registers."""
+        self._carried.begin(self._k.regions)
         for cell in self._whole():
             cell.set(0)
 
@@ -165,11 +175,14 @@ class RegisterTensor(Placed):
         self._check(coordinate)
         layout, start = self.layout.slice_and_offset(coordinate)
         if layout.shape != ():
-            return RegisterTensor(self._k, self.element, layout, self._cells, self.offset + start)
+            offset = self.offset + start
+            return RegisterTensor(self._k, self.element, layout, self._cells, offset, carried=self._carried)
         register, shift = self._place(start)
+        whole = self._cells[register].value
+        self._carried.read(self._k.regions, [whole.ir])
         if self.element.bits >= REGISTER_BITS:
-            return self._cells[register].value
-        bits = (self._cells[register] >> shift).to(BY_NAME[f"u{self.element.bits}"])
+            return whole
+        bits = (whole >> shift).to(BY_NAME[f"u{self.element.bits}"])
         return bits.bitcast(self.element)
 
     def __setitem__(self, coordinate: Any, value: Operand) -> None:
@@ -179,7 +192,9 @@ class RegisterTensor(Placed):
         stored = as_value(self._k, value, self.element)
         if self.element.bits >= REGISTER_BITS:
             self._cells[register].set(stored)
+            self._carried.set(self._k.regions, [stored.ir])
             return
+        self._carried.begin(self._k.regions)
         bits = stored.bitcast(BY_NAME[f"u{self.element.bits}"]).to(u32) << shift
         mask = (1 << self.element.bits) - 1 << shift
         self._cells[register].set(self._cells[register] & (1 << REGISTER_BITS) - 1 - mask | bits)
@@ -241,4 +256,7 @@ def make_registers(
     kind = u32 if element.bits < REGISTER_BITS else element
     check_name(name)
     cells = [make_variable(k, 0, kind, name=name if count == 1 else f"{name}.{index}") for index in range(count)]
-    return RegisterTensor(k, element, layout, cells, places=places)
+    carried = Carried(name)
+    carried.begin(k.regions)
+    k.sums.append(carried)
+    return RegisterTensor(k, element, layout, cells, places=places, carried=carried)

@@ -10,6 +10,7 @@ from llvmlite import ir
 from nvbackend.builder.scopes.blocks import Region, Storage
 from nvbackend.builder.scopes.rules import ACCUMULATOR_REGISTERS
 from nvbackend.builder.values.attributes import KnownAttributes
+from nvbackend.builder.values.carried import Carried
 from nvbackend.builder.values.certainly_written import CertainlyWritten
 from nvbackend.builder.values.placed import Placed, TilePlaces
 from nvbackend.builder.values.read_value import ReadValue
@@ -42,6 +43,7 @@ class Registers(Emitter, Protocol):
     """What mutable registers need from their builder."""
 
     regions: list[Region]
+    sums: list[Carried]
 
     def pseudo(self, opcode: str, touches: Sequence[Touch] = (), *, facts: Mapping[str, int] | None = None) -> None:
         """Record what no machine instruction expresses."""
@@ -87,7 +89,9 @@ class Accumulator(Placed):
         self.places = places
         """What knows the rows and columns of its elements."""
         self._written = CertainlyWritten()
-        self._written.begin(k.regions)
+        self._carried = Carried(block.name)
+        k.sums.append(self._carried)
+        self._carried.begin(k.regions)
 
     @property
     def name(self) -> str:
@@ -111,15 +115,17 @@ class Accumulator(Placed):
 
     def clear(self) -> None:
         """Let the next mma overwrite the accumulator. It costs no instruction per register."""
-        self._written.begin(self._k.regions)
+        self._carried.begin(self._k.regions)
         if self._written.clear(self._k.regions):
             self.fill(0)
         self._k.write(self.scale, [constant(self._k, 0, s32).ir])
 
-    def _note_mma(self) -> None:
-        """An mma writes to it here."""
+    def _note_mma(self, *, begins: bool) -> None:
+        """An mma writes to it here, which may overwrite what is there."""
         self._written.write(self._k.regions)
-        self._written.add(self._k.regions)
+        self._carried.add(self._k.regions)
+        if begins:
+            self._carried.begin(self._k.regions)
 
     def fill(self, number: Operand) -> None:
         """Set every element to `number`, a Python number or a value of the element's type; the next mma adds to it."""
@@ -141,11 +147,7 @@ class Accumulator(Placed):
         self._k.write(self.storage, registers)
         self._k.write(self.scale, [constant(self._k, 1, s32).ir])
         self._written.write(self._k.regions)
-        self._written.begin(self._k.regions)
-
-    def _goes_on_in(self, region: Region) -> bool:
-        """Whether an mma adds to it inside of a block in which it is neither made nor cleared nor set."""
-        return self._written.goes_on_in(region)
+        self._carried.set(self._k.regions, registers)
 
     def values(self) -> list[Value]:
         """The thread's registers, in order. Register i is at `position(thread, i)`."""
@@ -157,6 +159,7 @@ class Accumulator(Placed):
         facts = {UNUSED: 1}
         self._k.pseudo(READ_REGISTERS, [Touch(self.block, Access.READ)], facts=facts)
         registers = self._k.read(self.storage) if self._is_written() else self._or_zeros()
+        self._carried.read(self._k.regions, registers)
         return [self._k.wrap(register, self.register_type) for register in registers], facts
 
     def _is_written(self) -> bool:

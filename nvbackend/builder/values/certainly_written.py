@@ -14,25 +14,11 @@ class CertainlyWritten:
 
     def __init__(self) -> None:
         self._places: list[tuple[Region, ...]] = []
-        self._begun: set[Region] = set()
-        self._added_to: set[Region] = set()
         self._relied_on: set[Region] = set()
 
     def write(self, regions: Sequence[Region]) -> None:
         """A write inside these blocks, outermost first."""
         self._places.append(tuple(regions))
-
-    def begin(self, regions: Sequence[Region]) -> None:
-        """Inside these blocks, what it held before no longer counts."""
-        self._begun.update(regions)
-
-    def add(self, regions: Sequence[Region]) -> None:
-        """Inside these blocks, products are added to what is there."""
-        self._added_to.update(regions)
-
-    def goes_on_in(self, region: Region) -> bool:
-        """Whether products are added inside of a block in which nothing lets it begin anew."""
-        return region in self._added_to - self._begun
 
     def clear(self, regions: Sequence[Region]) -> bool:
         """What was written no longer counts. Whether a read relied on it that comes again, in a loop around here."""

@@ -139,6 +139,8 @@ def _make_85c06124(_set, _FACTORY, make_0, make_2, make_4):
  def __init__(self, _0, _1, _2, _3, _4): self._0 = make_0() if _0 is _FACTORY else _0; self._1 = _1; self._2 = make_2() if _2 is _FACTORY else _2; self._3 = _3; self._4 = make_4() if _4 is _FACTORY else _4
 def _make_04bcb4ac(_set, _FACTORY, make_0, set_0):
  def __init__(self, _0): set_0(self, make_0() if _0 is _FACTORY else _0)
+def _make_817cda5a(_set, _FACTORY, make_0, set_0, make_1, set_1):
+ def __init__(self, _0, _1): set_0(self, make_0() if _0 is _FACTORY else _0); set_1(self, make_1() if _1 is _FACTORY else _1)
 def _make_5de3d3cd(_set, _FACTORY, make_0, set_0, make_1, set_1, set_2, set_3, set_4, set_5):
  def __init__(self, _0, _1, _2, _3, _4, _5): set_0(self, make_0() if _0 is _FACTORY else _0); set_1(self, make_1() if _1 is _FACTORY else _1); set_2(self, _2); set_3(self, _3); set_4(self, _4); set_5(self, _5)
 def _make_cfbe810d(_set, _FACTORY, make_0, set_0, set_1, set_2):
@@ -177,8 +179,8 @@ def _make_ee62fe07(_set, _FACTORY, make_2):
  def __init__(self, _0, _1, _2): _set(self, '_0', _0); _set(self, '_1', _1); _set(self, '_2', make_2() if _2 is _FACTORY else _2)
 def _make_0db955a5(_set, _FACTORY, make_2):
  def __init__(self, _0, _1, _2): self._0 = _0; self._1 = _1; self._2 = make_2() if _2 is _FACTORY else _2
-def _make_a2ad494f(_set, _FACTORY, make_2):
- def __init__(self, _0, _1, _2, _3, _4, _5, _6, _7, _8, _9, _10): self._0 = _0; self._1 = _1; self._2 = make_2() if _2 is _FACTORY else _2; self._3 = _3; self._4 = _4; self._5 = _5; self._6 = _6; self._7 = _7; self._8 = _8; self._9 = _9; self._10 = _10
+def _make_4bbb20b6(_set, _FACTORY, make_2):
+ def __init__(self, _0, _1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11): self._0 = _0; self._1 = _1; self._2 = make_2() if _2 is _FACTORY else _2; self._3 = _3; self._4 = _4; self._5 = _5; self._6 = _6; self._7 = _7; self._8 = _8; self._9 = _9; self._10 = _10; self._11 = _11
 def _make_11e94e82(_set, _FACTORY, make_2, make_3, make_5, default_6):
  def __init__(self, _0, _1, _2, _3, _4, _5): self._0 = _0; self._1 = _1; self._2 = make_2() if _2 is _FACTORY else _2; self._3 = make_3() if _3 is _FACTORY else _3; self._4 = _4; self._5 = make_5() if _5 is _FACTORY else _5; self._6 = default_6
 def _make_beafefbc(_set, _FACTORY, make_3):

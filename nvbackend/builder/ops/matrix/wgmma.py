@@ -294,7 +294,7 @@ class Wgmma(Noun):
         results = self._k.emit(row, operands, touches=touches, words=words, facts=facts, extents=extents)
         self._k.write(accumulator.storage, results["d"])
         self._k.write(accumulator.scale, results["scale_out"])
-        accumulator._note_mma()
+        accumulator._note_mma(begins=accumulate is not None and not facts.get(SCALE_D))
         if isinstance(a, WgmmaFragment):
             self._in_flight.multiply([register.ir for register in a._registers])
 

@@ -14,6 +14,7 @@ from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.lower.conversions import Number, llvm_type, not_a_value
 from nvbackend.builder.scopes.blocks import Storage
 from nvbackend.builder.values.attributes import KnownAttributes
+from nvbackend.builder.values.carried import Carried
 from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value, as_value
 from nvbackend.diagnostics import Diagnostic, raise_all, run_callback, user_facing
 from nvbackend.intrinsics.fragments.wmma import Shape, contiguous, register_count, spelled_shape
@@ -91,17 +92,24 @@ class WmmaAccumulator(WmmaFragment):
     def __init__(self, k: Core, shape: Shape, element: ElementType, storage: Storage) -> None:
         super().__init__(k, "c", shape, element, None, ())
         self._storage = storage
+        self._carried = Carried(storage.name)
+        self._carried.begin(k.regions)
+        k.sums.append(self._carried)
 
     def values(self) -> list[Value]:
         """The thread's registers with their current values."""
         kind = register_type(self.element)
-        return [self._k.wrap(register, kind) for register in self._k.read(self._storage)]
+        registers = self._k.read(self._storage)
+        self._carried.read(self._k.regions, registers)
+        return [self._k.wrap(register, kind) for register in registers]
 
     def set(self, fragment: WmmaFragment) -> None:
         """Set it to an accumulator of the same shape and type, such as the result of `k.wmma.mma` (wmma.operand)."""
         raise_all(_misplaced("c", self.shape, fragment, self.element))
         kind = register_type(self.element)
-        self._k.write(self._storage, [as_value(self._k, value, kind).ir for value in fragment.values()])
+        registers = [as_value(self._k, value, kind).ir for value in fragment.values()]
+        self._carried.set(self._k.regions, registers)
+        self._k.write(self._storage, registers)
 
 
 @user_facing

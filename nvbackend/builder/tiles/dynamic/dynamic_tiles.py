@@ -16,6 +16,7 @@ from nvbackend.builder.tiles.in_common.parted import parted
 from nvbackend.builder.tiles.in_common.zeros import note_zeros
 from nvbackend.builder.tiles.roles import Roles
 from nvbackend.builder.values.attributes import KnownAttributes
+from nvbackend.builder.values.carried import DRAWN, over_tiles
 from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value, as_value
 from nvbackend.diagnostics import Diagnostic, caller_location, printed, run_callback, user_facing
 from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE
@@ -129,6 +130,7 @@ class DynamicTiles(KnownAttributes, Generic[Tile]):
             )
         k = self._k
         with k.loop():
+            over_tiles(k.core.regions, DRAWN)
             mailbox = self._before % self._mailboxes
             k.mbarrier.wait(self._posted + mailbox, self._before // self._mailboxes % 2)
             first, *parts = self._mail.read(mailbox)

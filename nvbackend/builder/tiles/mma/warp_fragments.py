@@ -106,7 +106,7 @@ class WarpFragments:
 
         own, *rest = registers.layout.modes
         shape = (size(own) // count, *map(size, rest))
-        return RegisterTensor(self._k.core, u32, Layout(shape), registers._cells), cut
+        return RegisterTensor(self._k.core, u32, Layout(shape), registers._cells, carried=registers._carried), cut
 
     def _partition(self, operand: MmaOperand) -> PartCut:
         cuts = {

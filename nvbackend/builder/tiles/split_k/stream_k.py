@@ -18,6 +18,7 @@ from nvbackend.builder.tiles.roles import Roles
 from nvbackend.builder.tiles.split_k import rules
 from nvbackend.builder.values.accumulator import Accumulator, halves, pack_halves
 from nvbackend.builder.values.attributes import KnownAttributes
+from nvbackend.builder.values.carried import DRAWN, over_tiles
 from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE
@@ -83,6 +84,7 @@ class StreamK(KnownAttributes):
             k.break_if(end <= self._first)
             tile = (end - 1) // self.steps
             first = k.math.max(self._first, tile * self.steps)
+            over_tiles(k.core.regions, DRAWN)
             before, self._region, self._is_taken = self._region, k.core.regions[-1], False
             try:
                 with holding(k.core, "share.pieces"):
@@ -126,8 +128,8 @@ class StreamK(KnownAttributes):
             rules.PIECE.fail(problem="is called twice for a piece", advice=advice)
         self._is_taken = True
         for each in _accumulators(acc):
-            if each._goes_on_in(self._region):
-                rules.NOT_CLEARED.fail(accumulator=each.name)
+            if each._carried.goes_on_in(self._region):
+                rules.NOT_CLEARED.fail(accumulator=each._carried.name)
 
 
 @user_facing
@@ -237,11 +239,9 @@ def _words(acc: Sums) -> list[Value]:
     return [register for each in acc[: along_m * along_n] for register in each.values()]
 
 
-def _accumulators(acc: Sums) -> Sequence[Accumulator]:
-    """The accumulators in which the sums are; none for elements of a tile."""
-    if isinstance(acc, RegisterTensor):
-        return ()
-    return (acc,) if isinstance(acc, Accumulator) else acc[:]
+def _accumulators(acc: Sums) -> Sequence[Accumulator | RegisterTensor]:
+    """What the sums are in."""
+    return acc[:] if isinstance(acc, Accumulators) else (acc,)
 
 
 def _element(acc: Sums) -> ElementType:
