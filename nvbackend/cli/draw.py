@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from nvbackend.atoms import atom
 from nvbackend.cli import rules
-from nvbackend.cli.explain import rows_spelled
+from nvbackend.cli.explain import OF_ATOM, rows_spelled
 from nvbackend.intrinsics.maps.rows import FragmentMap, fragment_maps
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 _LAYOUT = re.compile(r"\s*(?:[\d(_]|Sw<)")
 """The first characters of a layout; spellings begin with other letters."""
-_ATOM = re.compile(r"\s*(?:cute::)?SM\d+")
-"""The first characters of an MMA atom's name."""
 _ATOMS = re.compile(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})x([1-9][0-9]{0,8})")
 _OF_ATOMS = ("E", "SFA", "SFB")
 """Operands that an atom has, and a tiled MMA does not lay over a tile: metadata and scale factors."""
@@ -73,7 +71,7 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
 
 
 def _picture(arguments: argparse.Namespace) -> Picture:
-    if _ATOM.match(arguments.what):
+    if OF_ATOM.match(arguments.what):
         return _of_atom(arguments)
     if of_atoms := _given(arguments, "atoms", "by"):
         rules.DRAW.fail(problem=f"{of_atoms[0]} is for MMA atoms, and {arguments.what!r} is not an MMA atom")

@@ -1,8 +1,9 @@
 """`nvbackend explain`: say what an instruction does and needs, how the analyses see it, and which thread holds what.
 
-All forms of one spelling are shown on one page, and so are all spellings of an opcode. FILE.ptx:LINE names the
-instruction of that line, with its operands. For a rule's id, or the first line of a diagnostic, show the rule; for a
-call or class of nvbackend, such as k.tma.load, nvb.Ring or ring.fill, its arguments and what it does.
+All forms of one spelling are shown on one page, and so are all spellings of an opcode. CuTe's name of an MMA atom
+stands for its instruction, and FILE.ptx:LINE for the instruction of that line, with its operands. For a rule's id, or
+the first line of a diagnostic, show the rule; for a call or class of nvbackend, such as k.tma.load, nvb.Ring or
+ring.fill, its arguments and what it does.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from nvbackend.atoms import atom
 from nvbackend.cli import rules
 from nvbackend.cli.explaining.calls import call_data, call_named, explained_call, first_line_of
 from nvbackend.cli.explaining.data import as_json, line_data, rows_data
@@ -52,6 +54,8 @@ _SHORT, _MOST_RULES = 3, 12
 _ORDINARY = "abs add and bra cvt cvta div fma ld mad max min mov mul neg not or rem selp setp shl shr st sub xor"
 """Instructions that LLVM prints for ordinary code: only some forms of them have rows."""
 _BETWEEN_WORDS = r"[-_. ]"
+OF_ATOM = re.compile(r"\s*(?:cute::)?SM\d+")
+"""The first characters of an MMA atom's name."""
 _OF_DIAGNOSTIC = re.compile(r"(?:error|warning)\[([^\]]*)\]")
 
 
@@ -60,7 +64,8 @@ def add_to(commands: Commands) -> None:
     parser = commands.add_parser("explain", help="explain one instruction or rule", description=__doc__)
     parser.add_argument(
         "spelling",
-        help="the PTX spelling with all qualifiers; operands may follow; or FILE.ptx:LINE, a rule's id, or a call",
+        help="the PTX spelling with all qualifiers; operands may follow; or FILE.ptx:LINE, an MMA atom's name, "
+        "a rule's id, or a call",
     )
     parser.add_argument("--target", metavar="T", help="also say whether this target has it, such as sm_90a")
     parser.add_argument(
@@ -86,7 +91,7 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
         return
     others = own_rows(arguments.rows)
     try:
-        rows = rows_spelled(arguments.spelling, others)
+        rows = rows_spelled(_without_atom(arguments.spelling), others)
     except DiagnosticError:
         opcode = spelling_in(arguments.spelling)
         begun = [row for row in (*others, *every_row()) if row.ptx.startswith(f"{opcode}.")]
@@ -106,6 +111,11 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
         yield from [as_json({"rule": rule_data(rule)})] if arguments.json else explained_rule(rule)
         return
     yield from [as_json({"rows": rows_data(rows, target)})] if arguments.json else explained(rows, target)
+
+
+def _without_atom(text: str) -> str:
+    """The spelling of an MMA atom's instruction, where CuTe's name of an atom is asked for. Raises atom.name."""
+    return atom(text).row.ptx if OF_ATOM.match(text) else text
 
 
 def _of_calls(names: Sequence[str], *, as_object: bool) -> Iterator[str]:

@@ -37,6 +37,25 @@ def test_what_it_does_needs_and_where_it_is_legal(capsys: Printed) -> None:
     assert "scale_a immediate -1 or 1 -1 negates A" in said
 
 
+@pytest.mark.parametrize(
+    ("name", "spelling"),
+    [
+        ("SM80_16x8x16_F32F16F16F32_TN", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"),
+        (
+            "cute::SM90_64x64x16_F16F16F16_SS<Major::MN, Major::MN>",
+            "wgmma.mma_async.sync.aligned.m64n64k16.f16.f16.f16",
+        ),
+    ],
+)
+def test_an_atom_is_its_instruction(name: str, spelling: str, capsys: Printed) -> None:
+    assert explained(capsys, name) == explained(capsys, spelling)
+
+
+def test_a_name_of_no_atom_is_said_to_be_none(capsys: Printed) -> None:
+    assert main(["explain", "SM80_16x8x17_F32F16F16F32_TN"]) == 2
+    assert "error[atom.name]" in capsys.readouterr().err
+
+
 def test_what_it_is_to_the_analyses(capsys: Printed) -> None:
     said = words(explained(capsys, MMA))
     assert (
