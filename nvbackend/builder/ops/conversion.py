@@ -64,7 +64,7 @@ class Convert(Noun):
         if to in conversions.FOURS:
             return self._pack_four(to, values, rounding, relu=relu, random=random)
         if len(values) != 2:
-            VARIANT.fail(instruction="cvt", reason=f"{to} takes 2 values, and {len(values)} were given")
+            VARIANT.fail(instruction="cvt", reason=f"{to} takes 2 values, not {len(values)}")
         low, high = (as_value(self._k, value, f32) for value in values)
         mode = rounding or ("rz" if to == conversions.SCALES else "rn" if random is None else conversions.STOCHASTIC)
         _check_random(mode, random)
@@ -79,7 +79,7 @@ class Convert(Noun):
         self, to: str, values: tuple[Operand, ...], rounding: str | None, *, relu: bool, random: Operand | None
     ) -> Value:
         if len(values) != 4:
-            VARIANT.fail(instruction="cvt", reason=f"{to} takes 4 values, and {len(values)} were given")
+            VARIANT.fail(instruction="cvt", reason=f"{to} takes 4 values, not {len(values)}")
         mode = rounding or conversions.STOCHASTIC
         _check_random(mode, random)
         if random is None:

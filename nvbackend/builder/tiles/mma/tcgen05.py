@@ -23,6 +23,7 @@ from nvbackend.builder.values.attributes import KnownAttributes
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics.copy.tcgen05_memory import ALLOCATIONS
+from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE
 from nvbackend.intrinsics.row.types import u32
 from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
@@ -278,7 +279,8 @@ class TiledTcgen05(KnownAttributes):
         row t. Of 64 rows two threads share a row: of one CTA threads 16 apart in a warp, with half of the `columns`
         each; of a pair threads 64 apart, with half of all columns each. f16 come as f16, two from a register. Each
         column of a thread takes a register until it is converted, so load wide tiles in panels. Raises mma.tile-lanes
-        where the threads would have unequal parts, or the columns are not in the tile, and what `k.tcgen05.ld` raises.
+        where the CTA has fewer threads, the threads would have unequal parts, or the columns are not in the tile, and
+        what `k.tcgen05.ld` raises.
         """
         count = self.shape[1] - first if columns is None else columns
         return load_lanes(self._k, accumulators, self._lanes(first, count), self.layouts.atom.d)
@@ -286,7 +288,10 @@ class TiledTcgen05(KnownAttributes):
     def _lanes(self, first: int, columns: int) -> LoadedLanes:
         """How these columns are loaded. Raises mma.tile-lanes."""
         width, last = self.shape[1], first + columns - 1
-        if first < 0 or columns < 1 or last >= width:
+        if self._k.threads < WARPGROUP_SIZE:
+            problem = f"the CTA has {self._k.threads} threads, and each of four warps reaches a quarter of the lanes"
+            instead = f"give the CTA {WARPGROUP_SIZE} threads or more"
+        elif first < 0 or columns < 1 or last >= width:
             problem, instead = f"it has {width} columns", f"load columns 0 to {width - 1} at most"
         elif (lanes := self._loaded(first, columns)) is not None:
             return lanes

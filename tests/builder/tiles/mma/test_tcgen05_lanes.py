@@ -148,3 +148,17 @@ def test_parts_that_threads_cannot_share_alike_are_refused(
     with allocation as accumulators, pytest.raises(nvb.DiagnosticError) as refused:
         mma.load(accumulators, *columns)
     assert [(found.rule_id, found.fix) for found in refused.value.diagnostics] == [("mma.tile-lanes", fix)]
+
+
+@pytest.mark.parametrize("threads", [32, 96])
+def test_fewer_than_four_warps_do_not_reach_every_lane(threads: int) -> None:
+    """They would leave rows out, without a word."""
+    k = nvb.KernelBuilder("k", "sm_100a", threads=threads)
+    mma = k.tiled_mma(nvb.tcgen05.mma("m128n64k16", f16, f16, f32))
+    with k.tcgen05.tmem(64) as accumulators, pytest.raises(nvb.DiagnosticError) as refused:
+        mma.load(accumulators)
+    (found,) = refused.value.diagnostics
+    assert (found.rule_id, found.fix) == ("mma.tile-lanes", "give the CTA 128 threads or more")
+    assert found.message.endswith(
+        f"the CTA has {threads} threads, and each of four warps reaches a quarter of the lanes"
+    )
