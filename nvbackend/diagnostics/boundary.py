@@ -41,6 +41,8 @@ _OWN_BOUNDARIES: set[CodeType] = set()
 """The code of methods that are boundaries themselves."""
 MISUSE = (TypeError, AttributeError, ValueError, ArithmeticError, LookupError, AssertionError, RecursionError)
 """What Python raises inside a call for an argument of the wrong type."""
+_TRUTH = "value.truth"
+"""What a run-time value raises there."""
 
 
 _LIBRARIES = sys.stdlib_module_names | {"llvmlite", "numpy"}
@@ -235,7 +237,7 @@ def around(boundary: _Decorated, function: Callable[..., Any]) -> _Decorated:
 
 def refuse(error: Exception, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raises the diagnostics of a call that failed because of what an argument is, or does when it is asked."""
-    if isinstance(error, MISUSE):
+    if isinstance(error, MISUSE) or _is_of_truth(error):
         try:
             blame(error, function, args, kwargs)
         except DiagnosticError:
@@ -283,7 +285,7 @@ def _cutting_blocks(function: Callable[..., AbstractContextManager[Any]]) -> Cal
     make = _cutting(function)
 
     def boundary(*args: Any, **kwargs: Any) -> _Block:
-        return _Block(make(*args, **kwargs), lambda error: blame(error, function, args, kwargs))
+        return _Block(make(*args, **kwargs), lambda error: refuse(error, function, args, kwargs))
 
     return around(boundary, function)
 
@@ -300,6 +302,11 @@ def blame(error: Exception, function: Callable[..., Any], args: tuple[Any, ...],
             faults = too_large(function, args, kwargs) if _is_too_large(error) else faults
         if faults:
             raise DiagnosticError(faults) from None
+
+
+def _is_of_truth(error: Exception) -> bool:
+    """Whether a run-time value was compared where a number is wanted, which refuses its truth value."""
+    return isinstance(error, DiagnosticError) and error.diagnostics[0].rule_id == _TRUTH
 
 
 def _is_called_by_us() -> bool:
@@ -348,18 +355,18 @@ def _is_of_no_library(frame: FrameType) -> bool:
 class _Block(AbstractContextManager[Any]):
     """A with-block of ours whose entry and exit are boundaries too."""
 
-    __slots__ = ("_blame", "_inside")
+    __slots__ = ("_inside", "_refuse")
 
-    def __init__(self, inside: AbstractContextManager[Any], blame: Callable[[Exception], None]) -> None:
+    def __init__(self, inside: AbstractContextManager[Any], refuse: Callable[[Exception], None]) -> None:
         self._inside = inside
-        self._blame = blame
+        self._refuse = refuse
 
     def __enter__(self) -> Any:
         try:
             try:
                 return self._inside.__enter__()
-            except MISUSE as error:
-                self._blame(error)
+            except (DiagnosticError, *MISUSE) as error:
+                self._refuse(error)
                 raise
         except DiagnosticError as error:
             cut(error)

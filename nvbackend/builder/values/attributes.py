@@ -28,7 +28,8 @@ _INSTEAD = {
     **dict.fromkeys(
         _OF_ARRAYS, "take sizes as parameters or build-time constants; k.tensor(address, layout) has a shape"
     ),
-    **dict.fromkeys(("astype", "cast"), "convert it: .to(type)"),
+    **dict.fromkeys(("astype", "cast", "float", "half", "int"), "convert it: .to(type)"),
+    **dict.fromkeys(("view", "bit_cast"), "take the same bits as another type: .bitcast(type)"),
     "dtype": "use .{type}",
     "item": "use the value itself",
     **dict.fromkeys(("abs", "ceil", "cos", "exp", "floor", "log", "max", "min", "pow", "sin", "sqrt", "tanh"), _MATH),
@@ -49,7 +50,18 @@ _FROM_SHARED = (
     "example, and multiply those: mma.accumulate(acc, a, b)"
 )
 _THREAD = "partition the tensor by the thread's part: tensor.partition(mma.thread.{name}), or use load_a and load_b"
+_SUM = 'add those of all threads: k.cta.reduce("add", value), or k.warp.reduce'
 _OF_CLASSES = {
+    "Value": {"sum": _SUM},
+    "Variable": {"sum": _SUM},
+    "Address": {
+        **dict.fromkeys(("item", "at", "read", "get"), "read an element: address[index]"),
+        **dict.fromkeys(("write", "put", "fill"), "set an element: address[index] = value"),
+        **dict.fromkeys(("offset", "add", "advance", "ptr", "address"), "step to another element: address + index"),
+        **dict.fromkeys(("view", "bit_cast", "bitcast"), "take it as an address of another type: .cast(type)"),
+        "atomic_add": "call k.atomic.add(address + index, value)",
+        "tile": "lay a layout over it: k.tensor(address, layout).tile(shape, place)",
+    },
     "TileValues": {
         **{name: _OF_EACH_ROW.format(how) for name, how in (("max", "max"), ("min", "min"), ("sum", "add"))},
         **dict.fromkeys(("abs", "exp", "exp2", "log", "log2", "rsqrt", "sigmoid", "sqrt", "tanh"), _OF_EACH),
@@ -103,7 +115,8 @@ def missing_attribute(owner: object, name: str, shown: str, kind: str) -> Attrib
         return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
     known = [name for name in dir(type(owner)) if not name.startswith("_")]
     of_class = type(owner).__name__
-    instead = _OF_CLASSES.get(of_class, _INSTEAD) if of_class in _SHOWN else _INSTEAD
+    own = _OF_CLASSES.get(of_class, {})
+    instead = own if of_class in _SHOWN else {**_INSTEAD, **own}
     advice = instead.get(name, f"use one of {', '.join(known)}").format(name=name, type=kind)
     return MissingAttribute([ATTRIBUTE.diagnose(owner=_SHOWN.get(of_class, shown), name=f".{name}", advice=advice)])
 

@@ -319,6 +319,9 @@ FUNCTIONS = {
     "swish": lambda x: x / (1 + math.exp(-x)),
     "softplus": lambda x: math.log1p(math.exp(x)),
     **dict.fromkeys(("maximum", "fmax"), max),
+    "elu": lambda x: x if x > 0 else math.exp(x) - 1,
+    "leaky_relu": lambda x: x if x > 0 else 0.01 * x,
+    "saturate": lambda x: min(max(x, 0.0), 1.0),
     **dict.fromkeys(("minimum", "fmin"), min),
 }
 OF_INTEGERS = ("ceil_div", "cdiv", "floor_div")
@@ -351,6 +354,8 @@ def _numbers(name: str) -> tuple[float, ...]:
         return (0, 1, 8, 11)
     if name == "atanh":
         return (0.25, 0.5, -0.75)
+    if name in ("elu", "leaky_relu", "saturate"):
+        return (-1.5, -0.25, 0.25, 2.5)
     if name == "acosh":
         return (1.5, 2.5)
     odd = (math.nan, math.inf, -math.inf) if name.startswith("is") else ()

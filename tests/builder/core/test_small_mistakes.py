@@ -46,6 +46,10 @@ MISTAKES: dict[str, tuple[str, str, Any]] = {
     ),
     "a list of one value stored": ("call.argument", "store one of them", lambda k, p, n, x: x.__setitem__(0, x.load())),
     "a type before the number": ("value.kind", "k.var(0, nvb.s32)", lambda k, p, n, x: k.var(s32, 0)),
+    "an item of an address": ("value.attribute", "address[index]", lambda k, p, n, x: x.item()),
+    "the bits of a value": ("value.attribute", ".bitcast(type)", lambda k, p, n, x: x[0].view(u32)),
+    "a sum of a value": ("value.attribute", 'k.cta.reduce("add", value)', lambda k, p, n, x: x[0].sum()),
+    "a run-time number of registers": ("call.argument", "dec(count: int)", lambda k, p, n, x: k.setmaxnreg.dec(n)),
     "an address chosen": ("call.argument", "x + k.select(condition, i, j)", lambda k, p, n, x: k.select(n > 0, x, 0)),
     "a type called": ("call.argument", "convert a value: value.to(f32)", lambda k, p, n, x: f32(n)),
     "elements as a value": ("call.argument", ".map(lambda", lambda k, p, n, x: k.math.max(_tile(k).elements(), 0.0)),
@@ -177,3 +181,16 @@ def test_a_tile_knows_the_alignment_of_constants(row: int, column: int, align: i
     tile = _builder().shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f32, 32, 32))
     offset = row * 128 + (column // 4 ^ row % 8) * 16 + column % 4 * 4
     assert tile.at(row, column).align == align == math.gcd(1024, offset)
+
+
+@pytest.mark.parametrize("role", ["producer", "consumers"])
+def test_a_block_compares_a_run_time_number_of_registers(role: str) -> None:
+    """It is an argument of the block, which is entered after its call."""
+    k = KernelBuilder("roles", "sm_90a", threads=256, parameters=[Parameter("n", Scalar(s32))])
+    if role == "consumers":
+        with k.producer(registers=40):
+            pass
+    with pytest.raises(nvb.DiagnosticError) as error, getattr(k, role)(registers=k.arguments[0]):
+        pass
+    (diagnostic,) = error.value.diagnostics
+    assert (diagnostic.rule_id, diagnostic.fix) == ("call.argument", f"call it as k.{role}(registers: int)")
