@@ -1,9 +1,9 @@
 """`nvbackend explain`: say what an instruction does and needs, how the analyses see it, and which thread holds what.
 
-All forms of one spelling are shown on one page, and so are all spellings of an opcode. CuTe's name of an MMA atom
-stands for its instruction, and FILE.ptx:LINE for the instruction of that line, with its operands. For a rule's id, or
-the first line of a diagnostic, show the rule; for a call or class of nvbackend, such as k.tma.load, nvb.Ring or
-ring.fill, its arguments and what it does.
+All forms of one spelling are shown on one page, and so are all spellings of an opcode. CuTe's name of an MMA atom names
+its instruction, and FILE.ptx:LINE the instruction of that line, with its operands. For a rule's id, or the first line
+of a diagnostic, show the rule; for a call or class of nvbackend, such as k.tma.load, nvb.Ring or ring.fill, its
+arguments and what it does.
 """
 
 from __future__ import annotations

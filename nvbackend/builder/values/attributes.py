@@ -59,7 +59,6 @@ _OF_CLASSES = {
         **dict.fromkeys(("write", "put", "fill"), "set an element: address[index] = value"),
         **dict.fromkeys(("offset", "add", "advance", "ptr", "address"), "step to another element: address + index"),
         **dict.fromkeys(("view", "bit_cast", "bitcast"), "take it as an address of another type: .cast(type)"),
-        "atomic_add": "call k.atomic.add(address + index, value)",
         "tile": "lay a layout over it: k.tensor(address, layout).tile(shape, place)",
     },
     "TileValues": {
