@@ -172,6 +172,22 @@ class AdvanceInElementsOfAWord(Mutation):
         self.right.wgmma.mma_async(accumulator, a, b, request, b_at=b_at, **options)
 
 
+class NotAdvanced(Mutation):
+    """multiply the first columns of B in each step along K"""
+
+    found_by = ("copy.unread",)
+    unseen = ("register_operand", "ordinary_stores", "equal_shares")
+    because = "no copy beside it is read for several steps, or the run waits for a flag"
+
+    def wgmma_mma_async(self, accumulator, a, b, request, *, b_at=(0, 0), **options):
+        self.change()
+        if isinstance(b, SharedTile):
+            b_at = (b_at[0], 0)
+        else:
+            b = b.advance(-b.inside)
+        self.right.wgmma.mma_async(accumulator, a, b, request, b_at=b_at, **options)
+
+
 class OtherRequest(Mutation):
     """Each multiply with a request that differs in some facts from what was asked for."""
 
