@@ -33,8 +33,8 @@ def _make_ac0ae339():
  def __hash__(self): return hash((self._0,self._1,self._2,self._3,self._4,self._5,self._6,self._7,self._8,self._9,self._10,self._11,self._12,))
 def _make_69f3c7ba():
  def __hash__(self): return hash((self._0,self._1,self._2,self._3,self._4,self._5,self._6,self._7,self._8,self._9,self._10,self._11,self._12,self._13,self._14,))
-def _make_2ebecad1():
- def __hash__(self): return hash((self._0,self._1,self._2,self._3,self._4,self._5,self._6,self._7,self._8,self._9,self._10,self._11,self._12,self._13,self._14,self._15,))
+def _make_1bac94c4():
+ def __hash__(self): return hash((self._0,self._1,self._2,self._3,self._4,self._5,self._6,self._7,self._8,self._9,self._10,self._11,self._12,self._13,self._14,self._15,self._16,))
 def _make_24c14047():
  def __hash__(self): return hash((self._0,self._1,self._2,self._3,self._4,self._5,self._6,self._7,self._8,self._9,self._10,self._11,self._12,self._13,self._14,self._15,self._16,self._17,))
 def _make_f3ce2fcf(_set, _FACTORY):
@@ -259,8 +259,8 @@ def _make_7c3fc61d(_set, _FACTORY, set_0, set_1, set_2, set_3, set_4, set_5, set
  def __init__(self, _0, _1, _2, _3, _4, _5, _6): set_0(self, _0); set_1(self, _1); set_2(self, _2); set_3(self, _3); set_4(self, _4); set_5(self, _5); set_6(self, _6)
 def _make_9d28a515(_set, _FACTORY, set_0, set_1, set_2, set_3, set_4, set_5, set_6):
  def __init__(self, _0, _1, _2, _3, _4, _5, _6): set_0(self, _0); set_1(self, _1); set_2(self, _2); set_3(self, _3); set_4(self, _4); set_5(self, _5); set_6(self, _6); self.__post_init__()
-def _make_e6a7342d(_set, _FACTORY, set_0, set_1, set_2, set_3, set_4, set_5, set_6, make_7, set_7, set_8, set_9, set_10, set_11, set_12, set_13, set_14, set_15):
- def __init__(self, _0, _1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15): set_0(self, _0); set_1(self, _1); set_2(self, _2); set_3(self, _3); set_4(self, _4); set_5(self, _5); set_6(self, _6); set_7(self, make_7() if _7 is _FACTORY else _7); set_8(self, _8); set_9(self, _9); set_10(self, _10); set_11(self, _11); set_12(self, _12); set_13(self, _13); set_14(self, _14); set_15(self, _15)
+def _make_f6fe2291(_set, _FACTORY, set_0, set_1, set_2, set_3, set_4, set_5, set_6, make_7, set_7, set_8, set_9, set_10, set_11, set_12, set_13, set_14, set_15, set_16):
+ def __init__(self, _0, _1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16): set_0(self, _0); set_1(self, _1); set_2(self, _2); set_3(self, _3); set_4(self, _4); set_5(self, _5); set_6(self, _6); set_7(self, make_7() if _7 is _FACTORY else _7); set_8(self, _8); set_9(self, _9); set_10(self, _10); set_11(self, _11); set_12(self, _12); set_13(self, _13); set_14(self, _14); set_15(self, _15); set_16(self, _16)
 def _make_08ab5e05(_set, _FACTORY, set_0, set_1, set_2, set_3, set_4, set_5, set_6, set_7):
  def __init__(self, _0, _1, _2, _3, _4, _5, _6, _7): set_0(self, _0); set_1(self, _1); set_2(self, _2); set_3(self, _3); set_4(self, _4); set_5(self, _5); set_6(self, _6); set_7(self, _7)
 def _make_82922ecc(_set, _FACTORY, set_0, set_1, set_2, set_3, set_4, set_5, set_6, set_7):
