@@ -10,9 +10,10 @@ import nvbackend as nvb
 from nvbackend import f16, f32, i32
 from nvbackend.dry_run.machine import model
 from nvbackend.dry_run.machine.choices import Choices, Policy
+from nvbackend.dry_run.values import floats
 from nvbackend.dry_run.values.unknown import combine, leaf
 
-_MOST = 150_000
+_MOST, _MOST_FLOATS = 150_000, 1_500_000
 
 Rows = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(128, 64))]
 Weights = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(1, 128, 64))]
@@ -75,6 +76,39 @@ def test_the_search_for_numbers_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(model.Model, "_evaluate", counted)
     assert not grouped.build().diagnostics
+    assert calls
+
+
+@nvb.kernel("sm_90a", threads=64)
+def roots(k: nvb.KernelBuilder, a: nvb.Pointer[f32], counts: nvb.Pointer[i32], out: nvb.Pointer[f32]) -> None:
+    """Each thread computes roots until they are near enough."""
+    lane = k.thread_id()
+    wanted = a[0] * lane.to(f32)
+    root = k.var(a[1] + lane.to(f32))
+    with k.range(counts[0]):
+        for near in (a[2], a[3]):
+            with k.loop():
+                k.break_if(root * root - wanted < near * lane.to(f32))
+                root.set((root + wanted / root) * 0.5)
+    kept = k.shared(f32, 64)
+    kept[lane] = root
+    k.barrier.sync()
+    out[lane] = kept[63 - lane]
+
+
+def test_the_search_among_floats_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each lane has its own, so that a step of an expression takes as long as hundreds of integers."""
+    calls = 0
+    number = floats.number
+
+    def counted(bits: int, name: str) -> float:
+        nonlocal calls
+        calls += 1
+        assert calls < _MOST_FLOATS
+        return number(bits, name)
+
+    monkeypatch.setattr(floats, "number", counted)
+    assert not roots.build().diagnostics
     assert calls
 
 

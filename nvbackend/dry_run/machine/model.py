@@ -29,6 +29,8 @@ _WAYS = 8
 """Ways to make a condition of several parts hold that are tried."""
 ENOUGH = 1_000_000
 """Numbers are looked for until so many steps of expressions have been computed; after that they stay as they are."""
+_STEPS_OF_A_FLOAT = 12
+"""It is packed and unpacked at each step, for each lane by itself: that takes as long as so many steps of integers."""
 _MULTIPLES = (64, 16, 4)
 _WIDE, _MOST_BITS = 16, 64
 """Integers of fewer bits are no counts; and the bits of a comparison of any two."""
@@ -180,6 +182,9 @@ class Model:
             self._bits[place] = max(self._bits[place], step.bits)
             asked.append(place)
             registers[step.to] = self._numbers[place] & (1 << step.bits) - 1
+        if code.has_floats:
+            lanes = sum([len(one) if isinstance(one, Lanes) else 1 for one in registers])
+            count += _STEPS_OF_A_FLOAT * lanes
         return registers[-1], count + len(code.steps)
 
     def _first(self, step: Leaf, place: Place) -> int:

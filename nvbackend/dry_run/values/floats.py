@@ -17,8 +17,8 @@ FORMATS = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 SIZES = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 """Their bits."""
 _PACKED = {"f16": "<e", "f32": "<f", "f64": "<d"}
-_SCALARS = {"f16": "float16", "f32": "float32", "f64": "float64"}
-"""By NumPy's names."""
+_INFINITE = {"f16": 0x7C00, "f32": 0x7F80_0000}
+"""The bits of what is larger than all numbers of a format."""
 _HOLDS: dict[str, Callable[[float, float], bool]] = {
     **RELATIONS,
     "rd": lambda _a, _b: True,
@@ -48,10 +48,11 @@ def bits(value: float, name: str) -> int:
     if name == "bf16":
         whole = bits(value, "f32")
         return whole >> 16 if math.isnan(value) else whole + 0x7FFF + (whole >> 16 & 1) >> 16
-    import numpy as np
-
-    with np.errstate(all="ignore"):
-        return int.from_bytes(getattr(np, _SCALARS[name])(value).tobytes(), "little")
+    try:
+        packed = struct.pack(_PACKED[name], value)
+    except OverflowError:
+        return _INFINITE[name] | (value < 0) << SIZES[name] - 1
+    return int.from_bytes(packed, "little")
 
 
 @cache
@@ -93,29 +94,29 @@ def _compare(predicate: str, name: str) -> Function:
     return run
 
 
-def _computed(rule: Callable[..., Any], name: str) -> Function:
-    def run(*given: int) -> int:
-        import numpy as np
-
-        with np.errstate(all="ignore"):
-            return bits(float(rule(*(np.float64(number(one, name)) for one in given))), name)
-
-    return run
+def _computed(rule: Callable[..., float], name: str) -> Function:
+    return lambda *given: bits(rule(*[number(one, name) for one in given]), name)
 
 
-def _least(a: Any, b: Any) -> Any:
+def _quotient(a: float, b: float) -> float:
+    if b:
+        return a / b
+    return math.nan if math.isnan(a) or not a else math.copysign(math.inf, a) * math.copysign(1.0, b)
+
+
+def _least(a: float, b: float) -> float:
     return b if math.isnan(a) else a if math.isnan(b) else min(a, b)
 
 
-def _greatest(a: Any, b: Any) -> Any:
+def _greatest(a: float, b: float) -> float:
     return b if math.isnan(a) else a if math.isnan(b) else max(a, b)
 
 
-_ARITHMETIC: dict[str, Callable[..., Any]] = {
+_ARITHMETIC: dict[str, Callable[..., float]] = {
     "fadd": operator.add,
     "fsub": operator.sub,
     "fmul": operator.mul,
-    "fdiv": operator.truediv,
+    "fdiv": _quotient,
     "fma": lambda a, b, c: a * b + c,
     **dict.fromkeys(("minnum", "minimumnum"), _least),
     **dict.fromkeys(("maxnum", "maximumnum"), _greatest),
