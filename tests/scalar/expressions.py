@@ -159,7 +159,7 @@ class Expressions:
             element,
             name,
             (a, b),
-            lambda memory, x, y: _PYTHON[name](x, y),
+            lambda memory, x, y: PYTHON[name](x, y),
             numbers.binary(name, element, a.rows, b.rows),
         )
 
@@ -178,7 +178,7 @@ class Expressions:
         name = self._random.choice(numbers.COMPARISONS)
         a, b = self.of(source, depth), self.of(source, depth)
         rows = numbers.compare(name, a.rows, b.rows)
-        return Node(pred, f"{name} {source}", (a, b), lambda memory, x, y: _PYTHON[name](x, y), rows)
+        return Node(pred, f"{name} {source}", (a, b), lambda memory, x, y: PYTHON[name](x, y), rows)
 
     def _select(self, element: ElementType, depth: int) -> Node:
         condition, a, b = self.of(pred, depth), self.of(element, depth), self.of(element, depth)
@@ -257,7 +257,7 @@ class Expressions:
         return Node(element, f"table of {count} {part}", (a,), emit, rows)
 
 
-_PYTHON: dict[str, Callable[[Any, Any], Any]] = {
+PYTHON: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
