@@ -27,6 +27,7 @@ from benchmarks.tables.bounds import bounds
 from benchmarks.tables.epilogues import epilogues
 from benchmarks.tables.gemm import few_rows, layers, orders, shapes, unaligned
 from benchmarks.tables.other_types import (
+    in_bf16,
     other_weights,
     scaled,
     scaled_few_rows,
@@ -47,6 +48,7 @@ TABLES: dict[str, Callable[[], Table]] = {
     "unaligned": unaligned,
     "epilogues": epilogues,
     "types": types,
+    "bf16": in_bf16,
     "bounds": bounds,
     "types_few_rows": types_few_rows,
     "scaled": scaled,

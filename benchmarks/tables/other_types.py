@@ -8,6 +8,8 @@ from functools import partial
 from typing import Any
 
 import nvbackend as nvb
+from benchmarks.arguments import extents
+from benchmarks.gemm_shapes import SIZES
 from benchmarks.tables.table import OURS, Case, Measured, Part, Row, Table, ratio, size, turns_for, us
 from nvbackend import bf16, e4m3, f16, f32, s8, s32, tf32
 from samples import block_scaled_gemm
@@ -48,8 +50,8 @@ class Product:
         return (self.batches or 1) * bits // 8
 
 
+IN_BF16 = (*(Product(*extents(word), bf16, bf16) for word in SIZES), Product(1024, 1024, 1024, bf16, bf16, 64))
 CUBES = (
-    *(Product(extent, extent, extent, bf16, bf16) for extent in (1024, 4096, 8192)),
     *(Product(extent, extent, extent, e4m3, f16) for extent in (4096, 8192)),
     *(Product(extent, extent, extent, s8, s32) for extent in (4096, 8192)),
     *(Product(extent, extent, extent, tf32, f32) for extent in (4096, 8192)),
@@ -220,12 +222,22 @@ def cells(theirs: str, _: Row, every: Sequence[Measured]) -> list[str]:
 COLUMNS = THEIRS, OURS, "ratio", "spread"
 
 
+def in_batch(text: str, of: Product) -> str:
+    """The text, and how many products there are."""
+    return text if of.batches is None else f"{text}, a batch of {of.batches}"
+
+
+def in_bf16() -> Table:
+    """The shapes of the first table, and a batch."""
+    rows = [Row((in_batch(size(*of.shape), of),), (part(of),)) for of in IN_BF16]
+    return Table("Other types", ("bf16, M x N x K", *COLUMNS), rows, partial(cells, THEIRS))
+
+
 def types() -> Table:
     """Square products."""
 
     def row(of: Product) -> Row:
-        batch = "" if of.batches is None else f", a batch of {of.batches}"
-        return Row((f"{of.operand}{batch}", str(of.m)), (part(of),))
+        return Row((in_batch(str(of.operand), of), str(of.m)), (part(of),))
 
     return Table("Other types", ("type", "M = N = K", *COLUMNS), list(map(row, CUBES)), partial(cells, THEIRS))
 
