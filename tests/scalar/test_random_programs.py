@@ -9,6 +9,8 @@ import pytest
 from nvbackend import runtime
 from tests.scalar.programs import Program
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*llvm.not-unrolled")
+
 CONTINUES = 354
 """A program in which it matters."""
 
@@ -27,7 +29,6 @@ def results(program: Program, device: str) -> list[Any]:
     return [array.copy_to_host() for array in there]
 
 
-@pytest.mark.filterwarnings("ignore:.*llvm.not-unrolled")
 @pytest.mark.parametrize("seed", range(16))
 def test_programs_in_the_simulator(seed: int) -> None:
     program = Program(seed)
@@ -35,7 +36,6 @@ def test_programs_in_the_simulator(seed: int) -> None:
 
 
 @pytest.mark.exhaustive(seconds=60)
-@pytest.mark.filterwarnings("ignore:.*llvm.not-unrolled")
 @pytest.mark.parametrize("block", range(20))
 def test_a_thousand_programs_in_the_simulator(block: int) -> None:
     for seed in range(1000 + 50 * block, 1050 + 50 * block):
@@ -44,7 +44,6 @@ def test_a_thousand_programs_in_the_simulator(block: int) -> None:
 
 
 @pytest.mark.gpu((9, 0))
-@pytest.mark.filterwarnings("ignore:.*llvm.not-unrolled")
 @pytest.mark.parametrize("seed", range(5000, 5040))
 def test_programs_on_a_gpu(seed: int) -> None:
     program = Program(seed)
