@@ -40,7 +40,8 @@ class Carried:
 
     def set(self, regions: Iterable[Region], values: Sequence[ir.Value]) -> None:
         """They get other values inside these blocks, which may be sums of what they held before and of products."""
-        parts = [_added_to(value, self._own) for value in values]
+        terms = _Terms(self._own)
+        parts = [terms.of(value) for value in values]
         if not all(parts):
             self.begin(regions)
             return
@@ -106,12 +107,24 @@ def steps_by_grid(value: ir.Value, depth: int = _DEPTH) -> bool:
     return any(steps_by_grid(operand, depth - 1) for operand in operands)
 
 
-def _added_to(value: ir.Value, own: Collection[ir.Value], depth: int = _DEPTH) -> frozenset[ir.Value]:
-    """The values of `own` that are a term of the sum that `value` certainly is."""
-    if value in own:
-        return frozenset((value,))
-    parts = (_added_to(term, own, depth - 1) for term in (_terms(value) if depth else ()))
-    return frozenset().union(*parts)
+class _Terms:
+    """Which of some values are terms of a sum. Many registers come of one call, which is looked at once."""
+
+    def __init__(self, own: Collection[ir.Value]) -> None:
+        self._own = own
+        self._found: dict[tuple[ir.Value, int], frozenset[ir.Value]] = {}
+
+    def of(self, value: ir.Value, depth: int = _DEPTH) -> frozenset[ir.Value]:
+        """The values that are a term of the sum that `value` certainly is."""
+        if not isinstance(value, ir.Instruction):
+            return frozenset()
+        if value in self._own:
+            return frozenset((value,))
+        key = value, depth
+        if key not in self._found:
+            parts = (self.of(term, depth - 1) for term in (_terms(value) if depth else ()))
+            self._found[key] = frozenset().union(*parts)
+        return self._found[key]
 
 
 def _terms(value: ir.Value) -> tuple[ir.Value, ...]:

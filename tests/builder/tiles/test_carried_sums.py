@@ -8,10 +8,12 @@ import math
 import pytest
 
 import nvbackend as nvb
-from nvbackend import f16, f32, i32, u64
+from nvbackend import f16, f32, i32, s8, s32, u64
 from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.builder.values import carried
 from nvbackend.builder.values.carried import carried_sums
 from nvbackend.signature import Parameter, Pointer, Scalar
+from samples.gemm.wide import Wide
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*accumulator.carried-by-grid")
 DRAWN, DEALT = "accumulator.carried", "accumulator.carried-by-grid"
@@ -359,3 +361,20 @@ def test_tiles_taken_over_from_the_launch_begin_anew(clears):
         k.break_if(~got)
     wrong = [] if clears else [DRAWN]
     assert [each.rule_id for each in carried_sums(k.core)] == wrong
+
+
+def test_what_many_registers_come_of_is_looked_at_once(monkeypatch):
+    """An instruction gives 128 sums, of which each may come of all 128 of the one before."""
+    looked = 0
+    terms = carried._terms
+
+    def counted(value):
+        nonlocal looked
+        looked += 1
+        assert looked < 10_000
+        return terms(value)
+
+    monkeypatch.setattr(carried, "_terms", counted)
+    wide = Wide(columns=256, consumers=2, cluster=1, stages=3, parts=4, operand=s8, result=s32, tail=1)
+    assert not wide.kernel.build(check=False).diagnostics
+    assert looked > 100
