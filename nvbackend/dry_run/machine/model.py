@@ -30,7 +30,7 @@ _WAYS = 8
 ENOUGH = 1_000_000
 """Numbers are looked for until so many steps of expressions have been computed; after that they stay as they are."""
 _STEPS_OF_A_FLOAT = 12
-"""It is packed and unpacked at each step, for each lane by itself: that takes as long as so many steps of integers."""
+"""Each step packs and unpacks the floats of each lane: one float takes as long as so many steps of integers."""
 _MULTIPLES = (64, 16, 4)
 _WIDE, _MOST_BITS = 16, 64
 """Integers of fewer bits are no counts; and the bits of a comparison of any two."""

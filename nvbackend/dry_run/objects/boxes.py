@@ -14,7 +14,7 @@ _COORDINATES = "coordinates"
 
 
 def check_start(findings: Findings, launch: Launch, step: Step) -> None:
-    """Whether the box of a copy begins within 16 bytes, for whatever parameters: of chosen ones nothing is said."""
+    """Refuse a box that begins at no multiple of 16 bytes, unless a parameter that the dry run chose decides where."""
     unit = step.instr.facts.get(facts.UNIT)
     if unit is None:
         return

@@ -1,7 +1,7 @@
 """What of the copies that are in shared memory at the end of a run nothing has read.
 
-Each byte has its last writer, and whoever has read it since. Of a copy that is there as a whole it is known what
-nothing has read; of one that was overwritten nothing is said.
+The memory knows who wrote each byte last, and who has read it since. A copy is judged if all of its bytes are still
+there; a copy of which a part was overwritten is not.
 """
 
 from __future__ import annotations
